@@ -422,6 +422,7 @@ _LATE = {
     "nested.construction": "_nested_compute_contiguous_strides_offsets _nested_from_padded "
     "_nested_from_padded_and_nested_example _nested_tensor_from_mask "
     "_nested_tensor_from_mask_left_aligned _nested_tensor_from_tensor_list _nested_view_from_buffer",
+    "quantized.training": "fused_moving_avg_obs_fake_quant",
     "quantized.functions": "quantized_batch_norm quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d",
     "quantized.conversion": "_choose_qparams_per_tensor _empty_affine_quantized _empty_per_channel_affine_quantized "
     "_make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor choose_qparams_optimized dequantize empty_quantized "

@@ -39,7 +39,9 @@ FLOORS = (
 )
 # Modules that know a room above them, and why.
 CLIMBING = {
-    "utils.bundled_inputs": {"jit"}  # it puts inputs into compiled modules
+    "utils.bundled_inputs": {"jit"},  # it puts inputs into compiled modules
+    # older names of modules of torch.ao.nn
+    **{name: {"ao"} for name in table() if name.startswith(("nn.intrinsic", "nn.qat", "nn.quantiz"))},
 }
 # Rooms that know operators by their records and objects, not by name; what an operator is differently from others is said on its
 # declaration. (In codegen and ir the same words name instructions and functions of the kernel language.)

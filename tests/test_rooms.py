@@ -57,7 +57,7 @@ def test_what_is_not_there_says_what_to_do() -> None:
     for call in (
         lambda: torch.compile(print, backend=lambda graph, inputs: graph),
         lambda: torch.export.Constraint(),
-        lambda: torch.ao.quantization.quantize_dynamic(None),
+        lambda: torch.ao.nn.quantized.LSTM(1, 1),
         lambda: torch.sparse.to_sparse_semi_structured(torch.eye(4)),
     ):
         with pytest.raises(NotImplementedError, match="not implemented in flambeau"):

@@ -1,4 +1,7 @@
-"""torch.ao: architecture optimisation; see flambeau.ao.quantization."""
+"""torch.ao: architecture optimisation; see flambeau.ao.quantization. Its rooms are imported at first use."""
 
-from flambeau.ao import nn as nn
-from flambeau.ao import quantization as quantization
+from __future__ import annotations
+
+from flambeau.base.lazy_import import submodules
+
+__getattr__ = submodules(__name__)

@@ -323,7 +323,24 @@ miopen.flags = _Flags(miopen, ("immediate",))
 miopen.set_flags = lambda _immediate: miopen.__dict__.update(immediate=bool(_immediate))
 mha: Any = _module("mha", "The fast path of multi-head attention.", get_fastpath_enabled=lambda: mha._enabled, _enabled=True)
 mha.set_fastpath_enabled = lambda value: mha.__dict__.update(_enabled=bool(value))
-quantized: Any = _module("quantized", "Quantized kernels, which are not there.", engine="none", supported_engines=["none"])
+quantized: Any = _module(
+    "quantized",
+    "Whose kernels of quantized tensors are meant: qconfigs are chosen by it, the kernels are flambeau's for all.",
+    engine="x86",
+    supported_engines=["qnnpack", "none", "onednn", "x86", "fbgemm"],
+)
+
+
+class _Engine(_Module):
+    """The module above, whose engine may be set at any time. RuntimeError for an unknown one."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "engine" and value not in self.supported_engines:
+            raise RuntimeError(f"Unknown value for qengine: {value}")
+        self.__dict__[name] = value
+
+
+quantized.__class__ = _Engine
 
 
 def _capability() -> str:

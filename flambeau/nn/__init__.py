@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from flambeau.base.lazy_import import submodules
 from flambeau.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 from flambeau.nn import functional as functional, init as init  # isort: skip
@@ -37,8 +38,8 @@ if not TYPE_CHECKING:  # or every name would be taken for one that is found so
 
     def __getattr__(name: str) -> Any:
         """Rooms that few programs enter, imported at first use."""
-        if name == "quantized":
-            return import_module("flambeau.nn.quantized")
+        if name in ("intrinsic", "qat", "quantizable", "quantized"):
+            return submodules(__name__)(name)
         if name == "grad":
             return import_module("flambeau.nn.grad")
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

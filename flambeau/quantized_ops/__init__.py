@@ -32,4 +32,5 @@ def register() -> None:
         name = schema.partition("(")[0]
         library = libraries[namespace]
         library.define(schema)
-        library.impl(name, kernels[name], "CompositeExplicitAutograd")
+        library.impl(name, torch.no_grad()(kernels[name]), "CompositeExplicitAutograd")
+        library.impl(name, torch.library.fallthrough_kernel, "Autograd")

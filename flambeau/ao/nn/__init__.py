@@ -1,7 +1,7 @@
-"""torch.ao.nn: modules of quantized models, which are those of torch.nn.quantized."""
+"""torch.ao.nn: modules of quantized models and of those that become quantized; each room is imported at first use."""
 
-import sys
+from __future__ import annotations
 
-from flambeau.nn import quantized as quantized
+from flambeau.base.lazy_import import submodules
 
-sys.modules[f"{__name__}.quantized"] = quantized
+__getattr__ = submodules(__name__)

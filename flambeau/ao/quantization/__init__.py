@@ -1,20 +1,32 @@
-"""torch.ao.quantization: the marks in a model that is to be quantized; quantizing is not there yet, and says what to do."""
+"""torch.ao.quantization: observers, fake quantizers, and models whose modules are exchanged for quantized ones.
 
+Stands on its modules. Quantization of graphs (quantize_fx, quantize_pt2e) is not there.
+"""
+
+from typing import Any as _Any
+
+from flambeau.ao.quantization.fake_quantize import *
+from flambeau.ao.quantization.fuse_modules import fuse_conv_bn as fuse_conv_bn
+from flambeau.ao.quantization.fuse_modules import fuse_conv_bn_relu as fuse_conv_bn_relu
+from flambeau.ao.quantization.fuse_modules import fuse_convtranspose_bn as fuse_convtranspose_bn
+from flambeau.ao.quantization.fuse_modules import fuse_linear_bn as fuse_linear_bn
+from flambeau.ao.quantization.fuse_modules import fuse_modules as fuse_modules
+from flambeau.ao.quantization.fuse_modules import fuse_modules_qat as fuse_modules_qat
+from flambeau.ao.quantization.fuse_modules import get_fuser_method as get_fuser_method
+from flambeau.ao.quantization.observer import *
+from flambeau.ao.quantization.qconfig import *
+from flambeau.ao.quantization.qconfig_mapping import *
+from flambeau.ao.quantization.quant_type import QuantType as QuantType
+from flambeau.ao.quantization.quantization_mappings import *
+from flambeau.ao.quantization.quantize import *
 from flambeau.ao.quantization.stubs import DeQuantStub as DeQuantStub
 from flambeau.ao.quantization.stubs import QuantStub as QuantStub
 from flambeau.ao.quantization.stubs import QuantWrapper as QuantWrapper
-from flambeau.core.operator import unsupported as _unsupported
 
-globals().update(
-    _unsupported.all_of(
-        "ao.quantization.",
-        "run the model in float32, bfloat16 or float16 (module.to(torch.bfloat16), torch.autocast)",
-        "quantize quantize_dynamic quantize_qat prepare prepare_qat convert fuse_modules fuse_modules_qat "
-        "get_default_qconfig "
-        "get_default_qat_qconfig get_default_qconfig_mapping get_default_qat_qconfig_mapping "
-        "propagate_qconfig_ swap_module",
-        "QConfig QConfigMapping FakeQuantize FakeQuantizeBase ObserverBase "
-        "MinMaxObserver "
-        "MovingAverageMinMaxObserver HistogramObserver PerChannelMinMaxObserver PlaceholderObserver",
-    )
-)
+ObserverOrFakeQuantize = _Any
+
+
+def default_eval_fn(model: _Any, calib_data: _Any) -> None:
+    """Run a model on all samples of a data set of (samples, target)."""
+    for data, _ in calib_data:
+        model(data)

@@ -1,0 +1,3 @@
+"""torch.ao.nn.qat.dynamic: modules that are trained for being quantized at run time."""
+
+from flambeau.ao.nn.qat.dynamic.modules.linear import Linear as Linear
