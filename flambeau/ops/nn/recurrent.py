@@ -233,21 +233,23 @@ def _(gs, outs, mode, input, input_weight, input_bias, hidden, cell, weight, bia
     if not rule.adds:
         g_hidden += direct
     flat, flat_product = (x.reshape(-1, wide[2]) for x in (gates, product))
-    g_input = flat.mm(input_weight).view(input._layout.shape) if need["input"] else None
     g_input_bias = flat.sum(0) if input_bias is not None and need["input_bias"] else None
     g_bias = flat_product.sum(0) if bias is not None and need["bias"] else None
     g_input_weight = g_weight = None
     before = _states_before(out, hidden, reverse) if need["weight"] else None
     if before is not None and need["input_weight"] and rule.adds:
         # the long gradient is packed once for both weights
-        both = flat.t().mm(NAMESPACE["cat"]([input, before], 2).reshape(count * batch, -1))
         features = input._layout.shape[2]
+        before = NAMESPACE["cat"]([input, before], 2).reshape(count * batch, -1)
+        both = flat.t().mm(before)
         g_input_weight, g_weight = both[:, :features].contiguous(), both[:, features:].contiguous()
     else:
         if need["input_weight"]:
             g_input_weight = flat.t().mm(input.reshape(count * batch, -1))
         if before is not None:
             g_weight = flat_product.t().mm(before.view(count * batch, size))
+    before = None  # its memory is enough for the gradient of the input
+    g_input = flat.mm(input_weight).view(input._layout.shape) if need["input"] else None
     return g_input, g_input_weight, g_input_bias, g_hidden, g_state if rule.has_cell else None, g_weight, g_bias
 
 
