@@ -1,7 +1,6 @@
-"""torch.compile without a graph compiler: the function itself, or a module around the module, eagerly on compiled kernels.
+"""torch.compile: a function or module whose graphs go to a backend, or to the default one, which takes no graphs.
 
-It says so once per process, also that nothing looks whether there would be one graph, and refuses what eager execution can't
-give: a call of the program's own backend.
+Stands on torch._dynamo, which has backends by name and the tracer.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ import functools
 import os
 from collections.abc import Callable
 from typing import Any
-
-from flambeau.base.warn import warn_once
 
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
@@ -26,15 +23,19 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """The function itself, or an OptimizedModule around the module, with one warning per process; without `model`, a decorator.
+    """A compiled form of the function, or an OptimizedModule around the module; without `model`, a decorator.
 
-    dynamic, mode, options: accepted; they would choose how a graph is compiled. fullgraph: accepted; what PyTorch would refuse
-    because it is more than one graph runs too, which a warning says. disable: no warning.
+    backend: "inductor", by which the function runs on compiled kernels as it does without torch.compile; a name that
+    torch._dynamo.list_backends(None) knows; or a callable: backend(graph_module, example_inputs) gives a callable that takes the
+    inputs and gives a tuple. It is called for each graph, once per shapes, dtypes and strides of the inputs and numbers in it.
+    fullgraph: torch._dynamo.exc.Unsupported where the function is more than one graph, as at a branch on a tensor; not looked at
+    by "inductor". dynamic: accepted; sizes are numbers in graphs. mode: accepted. options: handed to backends
+    other than "inductor". disable: the function itself.
 
     Raises:
         AssertionError: `model` can't be called.
         RuntimeError: an unknown mode, or mode and options together.
-        NotImplementedError: a backend that is a function, which would be called with a graph.
+        torch._dynamo.exc.InvalidBackend: an unknown backend.
     """
     if model is None:
         return functools.partial(
@@ -48,20 +49,15 @@ def compile(
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if disable or os.environ.get("TORCH_COMPILE_DISABLE") == "1" or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         return model
-    if callable(backend):
-        raise NotImplementedError(
-            f"torch.compile with the backend {backend!r} is not implemented in flambeau: a backend is called with the "
-            "function's graph, which is not made yet; leave backend out to have the function run eagerly"
-        )
-    warn_once(
-        "torch.compile: flambeau doesn't compile whole functions yet, so what it is given runs eagerly "
-        "on compiled kernels: results are right, without the speed-up of fusing operators"
-    )
-    if fullgraph:
-        warn_once(
-            "torch.compile(fullgraph=True): flambeau makes no graphs, so a function that PyTorch would refuse because it breaks "
-            "its graph runs here too: run it under PyTorch to know"
-        )
-    from flambeau._dynamo.eval_frame import Module, OptimizedModule
+    from flambeau._dynamo.backends.registry import lookup_backend
+    from flambeau._dynamo.eval_frame import Traced, wrapped
 
-    return OptimizedModule(model) if isinstance(model, Module) and not isinstance(model, OptimizedModule) else model
+    lookup_backend(backend)
+    return wrapped(model, _default() if backend == "inductor" else Traced(backend, fullgraph, dynamic, options))
+
+
+def _default() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What makes the compiled form of a function for the default backend."""
+    from flambeau._dynamo.eval_frame import Eagerly
+
+    return Eagerly()

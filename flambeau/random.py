@@ -13,6 +13,7 @@ from flambeau.base.naming import public_module
 from flambeau.base.rng import Generator as _Stream
 from flambeau.base.rng import default_generator as _stream
 from flambeau.core.modes.modes import local
+from flambeau.core.modes.observing import settle
 from flambeau.core.tensor.create import array_of, from_array
 from flambeau.core.tensor.tensor import Tensor
 
@@ -28,12 +29,25 @@ class Generator(_Stream):
         if self.device.type != "cpu":
             raise RuntimeError(f"Device type {self.device.type} is not supported for torch.Generator() api.")
 
+    def manual_seed(self, seed: int) -> Generator:
+        """Restart the stream from a seed; gives the generator."""
+        settle()
+        super().manual_seed(seed)
+        return self
+
+    def seed(self) -> int:
+        """Restart the stream from a random seed, which is returned."""
+        settle()
+        return super().seed()
+
     def get_state(self) -> Tensor:
         """The state as a tensor of bytes, in PyTorch's format."""
+        settle()
         return from_array(super().get_state())
 
     def set_state(self, state: Any) -> Generator:
         """Go on from a state of `get_state`."""
+        settle()
         for mode in local.dispatch_modes:
             if mode._reseeded is not None:
                 mode._reseeded()

@@ -55,7 +55,6 @@ def test_switches_of_backends_can_be_set() -> None:
 
 def test_what_is_not_there_says_what_to_do() -> None:
     for call in (
-        lambda: torch.compile(print, backend=lambda graph, inputs: graph),
         lambda: torch.export.Constraint(),
         lambda: torch.ao.nn.quantized.LSTM(1, 1),
         lambda: torch.sparse.to_sparse_semi_structured(torch.eye(4)),

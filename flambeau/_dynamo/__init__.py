@@ -1,14 +1,16 @@
-"""torch._dynamo: PyTorch's capture of functions as graphs, which flambeau doesn't do: functions run eagerly.
+"""torch._dynamo: functions as graphs for backends, by a tracer of segments, and the face of torch.compile.
 
-Marks give functions back as they are, settings can be set, questions are answered, exceptions can be caught; what would have
-to capture a function raises NotImplementedError. Stands on flambeau.compiler.
+A compiled function's Python runs on every call; what it asks of torch is a graph up to where it asks for a value (`segments`).
+Stands on fx and _subclasses; used by torch.compile and torch.compiler.
 """
 
 from __future__ import annotations
 
 import sys as _sys
 
-from flambeau._dynamo import config, decorators, eval_frame, exc, external_utils, utils
+from flambeau._dynamo import backends, config, decorators, eval_frame, exc, external_utils, testing, utils
+from flambeau._dynamo.backends.registry import list_backends, lookup_backend, register_backend
+from flambeau._dynamo.compiled import reset
 from flambeau._dynamo.decorators import (
     allow_in_graph,
     assume_constant_result,
@@ -31,21 +33,19 @@ from flambeau._dynamo.decorators import (
     step_unsupported,
     substitute_in_graph,
 )
-from flambeau._dynamo.eval_frame import OptimizedModule, explain, export, optimize, optimize_assert
+from flambeau._dynamo.eval_frame import OptimizedModule, is_dynamo_supported, optimize, optimize_assert
+from flambeau._dynamo.explaining import explain
+from flambeau._dynamo.exporting import export
 from flambeau._dynamo.external_utils import is_compiling
-from flambeau.compiler import list_backends, reset
 from flambeau.core.operator import unsupported as _unsupported
 
-globals().update(
-    _unsupported.all_of(
-        "_dynamo.", "functions are not captured to graphs, so there are no backends", "lookup_backend register_backend replay"
-    )
-)
+globals().update(_unsupported.all_of("_dynamo.", "no traces of compilations are kept; compile the function again", "replay"))
 
 __all__ = [
     "OptimizedModule",
     "allow_in_graph",
     "assume_constant_result",
+    "backends",
     "config",
     "decorators",
     "disable",
@@ -63,6 +63,7 @@ __all__ = [
     "is_compiling",
     "is_dynamo_supported",
     "list_backends",
+    "lookup_backend",
     "mark_dynamic",
     "mark_static",
     "mark_static_address",
@@ -71,12 +72,14 @@ __all__ = [
     "optimize",
     "optimize_assert",
     "patch_dynamo_config",
+    "register_backend",
     "reset",
     "run",
     "set_stance",
     "skip_frame",
     "step_unsupported",
     "substitute_in_graph",
+    "testing",
     "utils",
 ]
 
@@ -91,10 +94,6 @@ def set_recursion_limit(limit: int) -> None:
     _sys.setrecursionlimit(limit)
 
 
-def is_dynamo_supported() -> bool:
-    """False: functions are not captured."""
-    return False
-
-
 def reset_code_caches() -> None:
-    """Forget what was compiled: nothing."""
+    """Forget what was compiled."""
+    reset()

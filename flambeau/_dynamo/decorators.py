@@ -1,15 +1,19 @@
 """torch._dynamo.decorators: marks for functions and tensors that PyTorch's graph capture obeys.
 
-Functions come back as they are, for they run eagerly. Marks of tensors' dimensions are kept on the tensors, under PyTorch's
-names. Stands on flambeau.compiler; used by the package's face.
+A traced function runs as Python, so most marks of functions have nothing to do, and give them back. Marks of tensors' dimensions
+are kept on the tensors, under PyTorch's names. Stands on eval_frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from flambeau.compiler import allow_in_graph, assume_constant_result, disable, set_stance
+from flambeau._dynamo.compiled import stance as _stance
+from flambeau._dynamo.eval_frame import Disabled, wrapped
+from flambeau._dynamo.segments.tracer import tracing
 from flambeau.core.operator import unsupported as _unsupported
 
 __all__ = [
@@ -36,7 +40,7 @@ __all__ = [
     "substitute_in_graph",
 ]
 
-leaf_function = _unsupported.function("_dynamo.leaf_function", "functions are not captured to graphs; call the function itself")
+leaf_function = _unsupported.function("_dynamo.leaf_function", "graphs have the operators of functions; call the function itself")
 
 
 def _as_it_is(name: str, meaning: str) -> Callable[..., Any]:
@@ -48,6 +52,8 @@ def _as_it_is(name: str, meaning: str) -> Callable[..., Any]:
     return mark
 
 
+allow_in_graph = _as_it_is("allow_in_graph", "that PyTorch takes as one operator of a graph: here its operators are part of it")
+assume_constant_result = _as_it_is("assume_constant_result", "whose result is taken as constant: here it is called each time")
 disallow_in_graph = _as_it_is("disallow_in_graph", "that breaks captured graphs")
 forbid_in_graph = _as_it_is("forbid_in_graph", "that no captured graph may call")
 nonstrict_trace = _as_it_is("nonstrict_trace", "that is captured by calling it")
@@ -61,7 +67,64 @@ def run(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def graph_break(msg: str = "") -> None:
-    """Break a captured graph here: there is none."""
+    """Break the graph that is traced: what was asked for so far is computed here. Unsupported inside fullgraph=True."""
+    tracer = tracing()
+    if tracer is not None:
+        tracer.broke("Call to `torch._dynamo.graph_break()`", tracer)
+        tracer.settle()
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
+    """A function or module of which no graph has anything: inside a compiled function it runs eagerly. Without one, a decorator.
+
+    recursive=False: what it calls may be in graphs, as may here all it does: the function itself. reason: for messages.
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason, wrapping=wrapping)
+    if not callable(fn):
+        raise AssertionError(f"fn must be callable, got {type(fn)}")
+    return wrapped(fn, Disabled(reason)) if recursive else fn
+
+
+_STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "force_eager", "eager_on_recompile", "fail_on_recompile")
+
+
+class set_stance:
+    """How compiled functions behave from here on, or inside the context or the decorated function.
+
+    stance: "default"; "force_eager": they run eagerly; "eager_on_recompile": as does what isn't compiled yet;
+    "fail_on_recompile": RuntimeError there. force_backend: the backend of all that is compiled meanwhile.
+    RuntimeError for other stances, and inside a compiled function.
+    """
+
+    _dynamo_forbidden = True
+
+    def __init__(self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None) -> None:
+        if stance not in _STANCES:
+            raise RuntimeError(f"invalid torch.compile stance '{stance}'")
+        if force_backend is not None and stance != "default":
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        if tracing() is not None:
+            raise RuntimeError("Attempt to call set_stance inside a compiled function; call it outside")
+        self.wanted, self.before = (stance, force_backend), (_stance.name, _stance.force_backend)
+        _stance.name, _stance.force_backend = self.wanted
+
+    def __enter__(self) -> None:
+        _stance.name, _stance.force_backend = self.wanted
+
+    def __exit__(self, *exception: object) -> None:
+        _stance.name, _stance.force_backend = self.before
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        _stance.name, _stance.force_backend = self.before
+        stance, backend = self.wanted
+
+        @functools.wraps(fn)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(stance, force_backend=backend):
+                return fn(*args, **kwargs)
+
+        return inside
 
 
 def skip_frame(msg: str = "") -> None:
@@ -73,8 +136,17 @@ def step_unsupported(msg: str = "") -> None:
 
 
 def error_on_graph_break(error_on_graph_break: bool) -> Any:
-    """A context, or a decorator, in which breaks of graphs are errors: there are no graphs to break."""
-    return _Nothing()
+    """A context, or a decorator, in which breaks of graphs are errors, or are none even with fullgraph=True."""
+    return _breaks(error_on_graph_break)
+
+
+@contextlib.contextmanager
+def _breaks(are_errors: bool) -> Iterator[None]:
+    before, _stance.breaks_are_errors = _stance.breaks_are_errors, are_errors
+    try:
+        yield
+    finally:
+        _stance.breaks_are_errors = before
 
 
 def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> Any:
@@ -87,17 +159,6 @@ def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> An
 def substitute_in_graph(original_fn: Callable[..., Any], **kwargs: Any) -> Callable[..., Any]:
     """Decorator of a function that captured graphs call instead of original_fn; gives it back."""
     return lambda traceable_fn: traceable_fn
-
-
-class _Nothing:
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exception: object) -> None:
-        return None
-
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        return fn
 
 
 # ---------------------------------------------------------------- marks of tensors

@@ -1,4 +1,4 @@
-"""torch._dynamo.utils: questions about compiling, and counters of what was compiled: nothing."""
+"""torch._dynamo.utils: questions about compiling, counters of what was compiled, and comparison of results."""
 
 from __future__ import annotations
 
@@ -31,3 +31,40 @@ def clone_inputs(example_inputs: Any) -> Any:
     if isinstance(example_inputs, dict):
         return {key: clone(value) for key, value in example_inputs.items()}
     return type(example_inputs)(clone(x) for x in example_inputs)
+
+
+def same(
+    ref: Any,
+    res: Any,
+    fp64_ref: Any = None,
+    cos_similarity: bool = False,
+    tol: float = 1e-4,
+    equal_nan: bool = False,
+    exact_dtype: bool = True,
+    relax_numpy_equality: bool = False,
+    ignore_non_fp: bool = False,
+    **_: Any,
+) -> bool:
+    """Whether two results are the same, tensors in them within `tol`. fp64_ref: accepted. cos_similarity: compare directions."""
+    if isinstance(ref, (list, tuple)):
+        options = (None, cos_similarity, tol, equal_nan, exact_dtype, relax_numpy_equality, ignore_non_fp)
+        return isinstance(res, (list, tuple)) and len(ref) == len(res) and all(same(a, b, *options) for a, b in zip(ref, res))
+    if isinstance(ref, dict):
+        options = (None, cos_similarity, tol, equal_nan, exact_dtype, relax_numpy_equality, ignore_non_fp)
+        return isinstance(res, dict) and set(ref) == set(res) and all(same(ref[k], res[k], *options) for k in ref)
+    if isinstance(ref, torch.Tensor):
+        if not isinstance(res, torch.Tensor) or ref.shape != res.shape or (exact_dtype and ref.dtype != res.dtype):
+            return False
+        if ignore_non_fp and not ref.dtype.is_floating_point:
+            return True
+        if ref.dtype is torch.bool:
+            return bool(torch.equal(ref, res.to(torch.bool)))
+        ref, res = ref.detach(), res.detach()
+        if cos_similarity:
+            one, other = ref.flatten().to(torch.float32), res.flatten().to(torch.float32)
+            close = torch.allclose(one, other, atol=tol, rtol=tol, equal_nan=True)
+            return bool(close or torch.nn.functional.cosine_similarity(one, other, dim=0, eps=1e-6) >= 0.99)
+        return bool(torch.allclose(ref, res.to(ref.dtype), atol=tol, rtol=tol, equal_nan=equal_nan))
+    if isinstance(ref, float) and isinstance(res, (float, int)):
+        return ref == res or abs(ref - res) <= tol or (equal_nan and ref != ref and res != res)
+    return type(ref) is type(res) and bool(ref == res) if ref is not None else res is None

@@ -1,10 +1,7 @@
-"""torch.compiler: marks and questions around torch.compile."""
+"""torch.compiler: marks and questions around torch.compile, which torch._dynamo answers."""
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.modes.modes import local
@@ -13,10 +10,16 @@ from flambeau.core.operator import unsupported as _unsupported
 globals().update(
     _unsupported.all_of(
         "compiler.",
-        "torch.compile is not there yet; call the function itself",
-        "save_cache_artifacts load_cache_artifacts load_compiled_function substitute_in_graph",
+        "graphs are kept by the process only; compile the function again",
+        "save_cache_artifacts load_cache_artifacts load_compiled_function",
     )
 )
+
+
+def _dynamo() -> Any:
+    import flambeau as torch
+
+    return torch._dynamo
 
 
 def compile(*args: Any, **kwargs: Any) -> Any:
@@ -27,12 +30,12 @@ def compile(*args: Any, **kwargs: Any) -> Any:
 
 
 def is_compiling() -> bool:
-    """Whether torch.export records the program that asks. What is given to torch.compile runs as it is, and sees False."""
+    """Whether the program that asks runs inside a compiled function, or is recorded by torch.export."""
     return bool(local.exporting)
 
 
 def is_dynamo_compiling() -> bool:
-    """Whether that is by export(strict=True)."""
+    """Whether that is torch.compile, or export(strict=True)."""
     return local.exporting == "dynamo"
 
 
@@ -42,21 +45,18 @@ def is_exporting() -> bool:
 
 
 def reset() -> None:
-    """Forget what was compiled: nothing."""
+    """Forget what was compiled."""
+    _dynamo().reset()
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The names of backends: none."""
-    return []
+    """The names of the backends that have none of these tags."""
+    return _dynamo().list_backends(exclude_tags)  # type: ignore[no-any-return]
 
 
-def _mark(fn: Any) -> Any:
-    return fn
-
-
-def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Mark a function that is not to be compiled; gives it back."""
-    return functools.partial(_mark) if fn is None else fn
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """A function that no graph has anything of: inside a compiled function it runs eagerly. Without one, a decorator."""
+    return _dynamo().disable(fn, recursive, reason=reason)
 
 
 def allow_in_graph(fn: Any) -> Any:
@@ -65,8 +65,13 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """Mark a function whose result compiling takes as constant; gives it back."""
+    """Mark a function whose result compiling may take as constant; gives it back."""
     return fn
+
+
+def substitute_in_graph(original_fn: Any, **kwargs: Any) -> Any:
+    """Decorator of a function that is traced in the place of original_fn, which runs as it is here; gives it back."""
+    return _dynamo().substitute_in_graph(original_fn, **kwargs)
 
 
 def cudagraph_mark_step_begin() -> None:
@@ -74,5 +79,5 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def set_stance(stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None) -> Any:
-    """Choose how torch.compile behaves; a context without effect."""
-    return contextlib.nullcontext()
+    """Choose how compiled functions behave, as torch._dynamo.set_stance says: from here on, or in the context."""
+    return _dynamo().set_stance(stance, skip_guard_eval_unsafe=skip_guard_eval_unsafe, force_backend=force_backend)

@@ -11,6 +11,7 @@ from typing import Any
 
 import flambeau
 from flambeau.base.naming import called, findable
+from flambeau.core.modes import observing
 from flambeau.core.modes.overrides import PLAIN, disabled
 from flambeau.core.tensor.rebuild import attributes_of, set_attributes
 from flambeau.core.tensor.tensor import Tensor
@@ -36,6 +37,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     __torch_function__ = disabled
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+        observing.settle()
         if data is None:
             data = flambeau.empty(0)
         if requires_grad and isinstance(data, Tensor) and not (data.dtype.is_floating_point or data.dtype.is_complex):

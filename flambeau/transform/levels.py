@@ -20,6 +20,8 @@ from flambeau.base.aten_schemas import tagged
 from flambeau.base.layout import Size
 from flambeau.codegen.runtime import launch
 from flambeau.core.autograd.node import Node
+from flambeau.core.modes import observing
+from flambeau.core.modes.modes import local
 from flambeau.core.operator.publishing import NAMESPACE, OPERATORS
 from flambeau.core.tensor.storage import without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from
@@ -55,8 +57,10 @@ class Level:
     """One transform in progress; `depth` counts from 1. Used as a context."""
 
     depth = 0
+    aside: Any = None  # the observer that sees nothing of what is transformed
 
     def __enter__(self) -> Any:
+        self.aside = observing.put_aside()
         self.depth = len(stack.levels) + 1
         stack.levels.append(self)
         return self
@@ -65,6 +69,8 @@ class Level:
         while stack.levels:
             level = stack.levels.pop()
             level.depth = 0  # what outlives its level belongs to none
+            if level.aside is not None:
+                local.observer, level.aside = level.aside, None
             if level is self:
                 return
 

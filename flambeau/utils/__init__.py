@@ -10,6 +10,7 @@ from typing import Any as _Any
 from flambeau.core.autograd.node import AccumulateGrad as _AccumulateGrad
 from flambeau.core.modes.interception import is_watched as _is_watched
 from flambeau.core.modes.interception import watch_again as _watch_again
+from flambeau.core.modes.observing import settle as _settle
 from flambeau.ops.tensor_methods.predicates import exchange_identities as _exchange_identities
 
 _ROOMS = frozenset(
@@ -56,6 +57,7 @@ def swap_tensors(t1: _Any, t2: _Any) -> None:
     RuntimeError for a tensor that has weak references. A graph that was built before and reaches one of them raises
     RuntimeError in its backward pass.
     """
+    _settle()
     ends = [tensor._node if isinstance(tensor._node, _AccumulateGrad) else None for tensor in (t1, t2)]
     for name, tensor, end in (("t1", t1, ends[0]), ("t2", t2, ends[1])):
         # the end of the graph has one of its own: the object that weakref.ref gives to everybody

@@ -24,6 +24,7 @@ from flambeau.base.warn import warn, warn_once
 from flambeau.core.autograd.gradient_edge import GradientEdge
 from flambeau.core.autograd.node import AccumulateGrad, Node, Run, added, anomaly, held_gradient, running, type_name
 from flambeau.core.autograd.ready_queue import Ready
+from flambeau.core.modes import observing
 from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.modes.modes import active, local, observed
 from flambeau.core.tensor import tensor as tensors
@@ -637,6 +638,7 @@ def backward(
     outputs: Any, gradients: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
     """Add the gradients of `outputs`, weighted with `gradients`, to the leaves' `grad`; only to `inputs` if given."""
+    observing.settle()
     outputs = _sequence(outputs)
     gradients = (None,) * len(outputs) if gradients is None else _sequence(gradients)
     roots = _roots(outputs, gradients)
@@ -693,6 +695,7 @@ def grad(
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
     """The gradients of `outputs`, weighted with `grad_outputs`, with respect to `inputs`; no `grad` is touched."""
+    observing.settle()
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."

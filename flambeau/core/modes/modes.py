@@ -349,6 +349,9 @@ def switch_grad(enabled: bool) -> None:
     set_grad_enabled(enabled)
 
 
+switch_grad.__name__, switch_grad.__module__ = "_set_grad_enabled", public_module("_C")  # as graphs show it
+
+
 def _tell_of_grad() -> None:
     """Tell the innermost mode below autograd, if it wants to know, that a program has switched gradients."""
     told = local.dispatch_modes[-1]._switched_grad

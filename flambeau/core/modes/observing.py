@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from flambeau.core.modes.interception import Attention, answered
 from flambeau.core.modes.modes import local, observed
 
-__all__ = ["Given", "Observer", "stretch"]
+__all__ = ["Given", "Observer", "settle", "stretch"]
 
 
 class Given(NamedTuple):
@@ -77,6 +77,15 @@ class Observer:
         """A stretch of the program begins, and what it says that it is given; gives what ends it."""
         return None if self.outer is None else self.outer.begin(name, given)
 
+    def settle(self) -> None:
+        """Compute what calls were answered with, if that was put off: somebody looks past public functions."""
+        if self.outer is not None:
+            self.outer.settle()
+
+    def set_aside(self) -> Observer | None:
+        """See nothing for a while, if that is to be: `put_aside`."""
+        return None
+
     def evaluates(self, node: Any) -> None:
         """The engine turns to a node of the graph; None: it has come to its end."""
         if self.outer is not None:
@@ -90,6 +99,19 @@ class Observer:
 def aside(name: str) -> Callable[[], None] | None:
     """Tells this thread's observer, if one is on, of something that goes on beside the program: what to call at its end."""
     return local.observer.aside(name) if observed.count and local.observer is not None else None
+
+
+def settle() -> None:
+    """To be called before something looks at tensors, or at state that operators use, past the public functions."""
+    if observed.count and local.observer is not None:
+        local.observer.settle()
+
+
+def put_aside() -> Observer | None:
+    """The same before a part of the program that works on tensors so all the while. Gives the observer that sees nothing until
+    `local.observer` is set to it again; None if there is none that puts anything off.
+    """
+    return local.observer.set_aside() if observed.count and local.observer is not None else None
 
 
 class stretch:

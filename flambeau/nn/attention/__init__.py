@@ -131,3 +131,11 @@ def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
     if _active is not None and hasattr(_active[1], "remove"):
         _active[1].remove()
     _active = None
+
+
+def __getattr__(name: str) -> Any:
+    if name == "flex_attention":  # loaded when it is asked for
+        import flambeau.nn.attention.flex_attention as module
+
+        return module
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,7 +20,7 @@ from flambeau.base.warn import warn_once
 from flambeau.codegen.runtime.launch import rebound
 from flambeau.core.autograd import inplace
 from flambeau.core.autograd.node import AccumulateGrad
-from flambeau.core.modes import modes
+from flambeau.core.modes import modes, observing
 from flambeau.core.modes.dispatching import any_dispatching, dispatching
 from flambeau.core.modes.overrides import PLAIN, become, slots_of
 from flambeau.core.operator.publishing import public
@@ -242,12 +242,14 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
 def __reduce_ex__(self: Tensor, protocol: Any) -> Any:
     from flambeau.core.tensor import rebuild
 
+    observing.settle()
     return rebuild.reduce_tensor(self)
 
 
 @public(namespace=False)
 def data_property(self: Tensor) -> Tensor:
     """The same memory outside the graph, with a version counter of its own."""
+    observing.settle()
     below = modes.local.dispatch_modes
     if dispatching(self.__class__) or (below and below[-1]._before_composites is None):
         made = self.detach()
@@ -266,6 +268,7 @@ def _renew(leaf: Tensor) -> None:
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
+    observing.settle()
     if not isinstance(value, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
     if self._node is not None and not (value._layout.dtype.is_floating_point or value._layout.dtype.is_complex):

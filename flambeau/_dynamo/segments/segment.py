@@ -1,0 +1,134 @@
+"""A segment: the calls of public functions that a program made on tensors without data, and that are still to be computed.
+
+Tensors are numbers in it: those that came from outside, in the order of their first use, and those that calls gave. Stands on
+values; used by tracer, which fills and settles it, and by graphs.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from types import CodeType
+from typing import Any, NamedTuple
+
+from flambeau._dynamo.segments.values import thawed, values_in
+from flambeau.core.modes.modes import local
+from flambeau.core.tensor.tensor import Tensor
+
+__all__ = ["Call", "Place", "Segment"]
+
+#: Where a value is in a call's result: () for the result itself, (1,) for its second item.
+Path = tuple[int, ...]
+
+
+class Place(NamedTuple):
+    """Where a frame of the program stands: its code, the instruction, its globals, and the module whose forward it runs."""
+
+    code: CodeType
+    instruction: int
+    scope: dict[str, Any]
+    module: Any
+
+
+class Call(NamedTuple):
+    """One call. made: the numbers of the tensors in its result, with their places, those of arguments that it gives back;
+    grad: whether gradients are recorded.
+    """
+
+    function: Callable[..., Any]
+    args: Any
+    kwargs: Any
+    made: tuple[tuple[Path, int], ...]
+    grad: bool
+    places: tuple[Place, ...]
+
+
+class _Known(NamedTuple):
+    """A tensor of a segment, weakly unless it comes from outside, and its number."""
+
+    tensor: Callable[[], Any]
+    number: int
+
+
+class Segment:
+    """Calls on tensors without data."""
+
+    def __init__(self, environment: tuple[Any, ...]) -> None:
+        self.environment = environment
+        self.grad = local.grad
+        self.calls: list[Call] = []
+        #: (number, tensor, its fake) of those from outside; the version of its memory when the segment first saw it
+        self.outside: list[tuple[int, Tensor, Tensor, int]] = []
+        self.names: list[str | None] = []  # of those from outside, where a frame of the program had one
+        self.fakes: dict[int, Tensor] = {}  # the tensor from outside that a fake, by its identity, stands for
+        self._known: dict[int, _Known] = {}
+        self._count = 0
+        self._made: list[_Known] = []
+
+    def next_number(self) -> int:
+        """A number for one more tensor."""
+        self._count += 1
+        return self._count - 1
+
+    def number_of(self, tensor: Tensor) -> int | None:
+        """The number of a tensor, or None if the segment doesn't know it."""
+        found = self._known.get(id(tensor))
+        return found.number if found is not None and found.tensor() is tensor else None
+
+    def add_outside(self, tensor: Tensor, fake: Tensor) -> int:
+        """A tensor that comes from outside."""
+        number = self.next_number()
+        self._known[id(tensor)] = _Known(lambda: tensor, number)
+        self.outside.append((number, tensor, fake, tensor._storage.writes))
+        self.fakes[id(fake)] = tensor
+        return number
+
+    def add_made(self, tensor: Tensor, number: int) -> None:
+        """A tensor that a call gave."""
+        known = self._known[id(tensor)] = _Known(weakref.ref(tensor), number)
+        self._made.append(known)
+
+    def key(self) -> tuple[Any, ...]:
+        """What the segment is found by among those that were compiled: equal segments compute the same."""
+        inputs = tuple([(n, t._layout, t._node is not None, t.__class__) for n, t, _, _ in self.outside])
+        calls = tuple([(c.function, c.args, c.kwargs, c.made, c.grad) for c in self.calls])
+        return self.environment, self.grad, inputs, calls
+
+    def use(self) -> None:
+        """Forget the tensors from outside that only a call wanted that was then not recorded."""
+        used = {n for call in self.calls for given in (call.args, call.kwargs) for n in values_in(given)}
+        self.outside = [known for known in self.outside if known[0] in used]
+
+    def living(self) -> list[tuple[Tensor, int]]:
+        """The tensors that calls gave and that the program still holds, with their numbers.
+
+        They lose their place in the graph, which would hold others, and get that of what they become.
+        """
+        for _, _, fake, _ in self.outside:
+            fake._node = None
+        for known in self._made:
+            alive = known.tensor()
+            if alive is not None:
+                alive._node = None
+                if hasattr(alive, "_root"):
+                    del alive._root
+        alive = None
+        held = [(known.tensor(), known.number) for known in self._made]
+        return [(tensor, number) for tensor, number in held if tensor is not None]
+
+    def run(self, inputs: Sequence[Tensor], numbers: Sequence[int]) -> list[Any]:
+        """The values with these numbers, computed call by call."""
+        values: dict[int, Any] = {number: tensor for (number, *_), tensor in zip(self.outside, inputs, strict=True)}
+        before = local.grad
+        try:
+            for call in self.calls:
+                local.grad = call.grad
+                result = call.function(*thawed(call.args, values.__getitem__), **thawed(call.kwargs, values.__getitem__))
+                for path, number in call.made:
+                    value = result
+                    for at in path:
+                        value = value[at]
+                    values[number] = value
+        finally:
+            local.grad = before
+        return [values[number] for number in numbers]

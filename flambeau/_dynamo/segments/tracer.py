@@ -1,0 +1,313 @@
+"""The segment tracer: runs a program on tensors without data, and has computed what it asked for where it asks for values.
+
+While it is on it sees the calls of public functions (core.modes.observing). A call is tried on tensors without data, and recorded
+if that gives tensors; what can't be recorded first has the segment computed, by a graph and the program's backend, and then goes
+on as ever. The tensors without data that the program holds at that moment become the results, in place: so the program needs no
+other form to go on in, and whatever the tracer doesn't know is right. Stands on segment, values, environment, become; used by
+_dynamo.compiled.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType, FunctionType
+from typing import Any
+
+import flambeau as torch
+from flambeau._dynamo import exc
+from flambeau._dynamo.segments import environment, tables
+from flambeau._dynamo.segments.become import become
+from flambeau._dynamo.segments.places import places_of
+from flambeau._dynamo.segments.segment import Call, Path, Segment
+from flambeau._dynamo.segments.values import Unrecordable, frozen
+from flambeau._subclasses.fake_tensor import FakeTensorConverter, FakeTensorMode
+from flambeau.base import device as devices
+from flambeau.core.modes.modes import local
+from flambeau.core.modes.observing import Given, Observer
+from flambeau.core.operator.arguments import LOOKING
+from flambeau.core.tensor import fakes
+from flambeau.core.tensor.tensor import Tensor
+
+__all__ = ["Tracer", "tracing"]
+
+
+class _Mode(FakeTensorMode):
+    """Makes tensors without data that are of class Tensor, as those of the program are."""
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=True)
+        self.stand_ins = devices.StandIns(self, Tensor)
+
+
+_modes: list[_Mode] = []  # that no tracer uses at the moment; layouts and plans are kept under a mode's stand-ins
+
+
+def tracing() -> Tracer | None:
+    """The tracer that sees the calls of this thread at the moment."""
+    observer = local.observer
+    return observer if isinstance(observer, Tracer) else None
+
+
+class _Unseen(Exception):
+    """The result isn't what a graph can have."""
+
+
+class Tracer(Observer):
+    """One call of a compiled function. compute(segment, inputs, numbers, tracer) gives the values of a segment with these
+    numbers; broke(reason, tracer) is told where a graph ends before the function does.
+    """
+
+    def __init__(self, compute: Callable[..., list[Any]], broke: Callable[[str, Tracer], None]) -> None:
+        self.compute, self.broke = compute, broke
+        self.mode = _modes.pop() if _modes else _Mode()
+        self.count = 0  # of segments that were computed
+        self._begin()
+
+    def _begin(self) -> None:
+        self.segment = Segment(environment.current())
+        self.mode.fake_tensor_converter = FakeTensorConverter()
+
+    # ---------------------------------------------------------------- calls
+
+    def called(self, function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Record the call, or have everything before it computed, and then this."""
+        name = function.__name__
+        if name == "__iter__" and args[0]._layout.ndim:
+            return iter([args[0][i] for i in range(args[0]._layout.shape[0])])
+        local.observer = self.outer  # what is called from here isn't the program's
+        try:
+            return self._answer(name, function, own, args, kwargs)
+        finally:
+            local.observer = self
+
+    def _answer(self, name: str, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        if name in tables.METADATA:
+            return self.go_on(function, own, args, kwargs)
+        if name in tables.NEEDS_VALUES or local.dispatch_modes or local.saved_tensors_hooks or any(map(callable, args)):
+            return self._eagerly(name, function, own, args, kwargs)
+        if self.segment.environment != environment.current():
+            self.settle()
+        try:
+            return self._recorded(function, own, args, kwargs)
+        except Unrecordable:
+            if not any(True for _ in _tensors(args)) and not any(True for _ in _tensors(kwargs.values())):
+                return self.go_on(function, own, args, kwargs)  # of NumPy's arrays, say
+        except exc.TorchDynamoException:
+            raise
+        except Exception:
+            pass  # the call itself says what is wrong, or does what can't be done without values
+        return self._eagerly(name, function, own, args, kwargs)
+
+    def _eagerly(self, name: str, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        if self.segment.calls:
+            self.break_here(tables.breaks(name) or f"{name} is computed eagerly", tables.breaks(name) is not None, args)
+        self._all_real(name, args, kwargs)
+        return self.go_on(function, own, args, kwargs)
+
+    def _all_real(self, name: str, args: Any, kwargs: dict[str, Any]) -> None:
+        for tensor in (*_tensors(args), *_tensors(kwargs.values())):
+            if fakes.is_fake(tensor._layout):
+                raise exc.InternalTorchDynamoError(
+                    f"torch.compile: {name} is given a tensor that comes from something the tracer doesn't see; call "
+                    "the function that makes it under torch.compiler.disable"
+                )
+
+    def _recorded(self, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        segment, name = self.segment, function.__name__
+        held_args, held_kwargs = frozen(args, self._number), frozen(kwargs, self._number)
+        given, named = self._fake(args), self._fake(kwargs)
+        with self.mode:
+            made = self.go_on(function, own, given, named)
+        self._check_outside((*args, *kwargs.values()))
+        if made is None and tables.writes_only(name):
+            segment.calls.append(Call(function, held_args, held_kwargs, (), local.grad, places_of(sys._getframe(4))))
+            return None
+        found: list[tuple[Path, int, Tensor]] = []
+        made = self._results(made, (), found)
+        if not found:
+            raise _Unseen
+        for _, number, tensor in found:
+            if segment.number_of(tensor) is None:
+                segment.add_made(tensor, number)
+        numbers = tuple([(path, number) for path, number, _ in found])
+        segment.calls.append(Call(function, held_args, held_kwargs, numbers, local.grad, places_of(sys._getframe(4))))
+        return made
+
+    def _number(self, tensor: Tensor) -> int:
+        """The number of a tensor among arguments."""
+        number = self.segment.number_of(tensor)
+        if number is not None:
+            return number
+        layout = tensor._layout
+        if layout.flavor is not None or layout.answering is not None or fakes.is_fake(layout) or layout.device.type == "meta":
+            raise _Unseen
+        return self.segment.add_outside(tensor, self.mode.from_tensor(tensor))
+
+    def _fake(self, given: Any) -> Any:
+        if isinstance(given, Tensor):
+            return given if fakes.is_fake(given._layout) else self.mode.from_tensor(given)
+        kind = given.__class__
+        if kind in (list, tuple):
+            return kind([self._fake(x) for x in given])
+        return {key: self._fake(x) for key, x in given.items()} if kind is dict else given
+
+    def _check_outside(self, given: Any) -> None:
+        """_Unseen if the call changed what a tensor from outside is, beside its values."""
+        for tensor in _tensors(given):
+            if not fakes.is_fake(tensor._layout):
+                fake, layout = self.mode.from_tensor(tensor), tensor._layout
+                same = fake._layout.shape == layout.shape and fake._layout.strides == layout.strides
+                if not same or fake._offset != tensor._offset or (fake._node is None) is not (tensor._node is None):
+                    raise _Unseen
+
+    def _results(self, made: Any, path: Path, found: list[tuple[Path, int, Tensor]]) -> Any:
+        """A call's result as the program gets it; its tensors are added to `found`."""
+        if isinstance(made, Tensor):
+            if not fakes.is_fake(made._layout) or made._layout.flavor is not None:
+                raise _Unseen
+            shown = self.segment.fakes.get(id(made), made)
+            number = self.segment.number_of(shown)
+            found.append((path, self.segment.next_number() if number is None else number, shown))
+            return shown
+        if isinstance(made, (tuple, list)) and any(True for _ in _tensors(made)):
+            items = [self._results(x, (*path, i), found) for i, x in enumerate(made)]
+            if all(a is b for a, b in zip(items, made)):
+                return made
+            return type(made)(items)
+        if path:  # beside a tensor
+            return made
+        raise _Unseen
+
+    # ---------------------------------------------------------------- what isn't recorded
+
+    def operator(self, name: str, call: Callable[..., Any], *args: Any) -> Any:
+        """An operator that a program defines, or an autograd.Function of its, runs on real tensors."""
+        self.break_here(f"{name} is computed eagerly", False)
+        local.observer = self.outer
+        try:
+            return super().operator(name, call, *args)
+        finally:
+            local.observer = self
+
+    def begin(self, name: str, given: Given | None = None) -> Callable[[], None] | None:
+        """What a program calls a part of itself: an optimizer's step computes what no public function shows."""
+        ended = super().begin(name, given)
+        if not name.startswith("Optimizer."):
+            return ended
+        self.break_here("an optimizer's step is computed eagerly", False)
+        local.observer = self.outer
+
+        def end() -> None:
+            local.observer = self
+            if ended is not None:
+                ended()
+
+        return end
+
+    def set_aside(self) -> Tracer:
+        """What is transformed is computed as ever."""
+        self.break_here("a function transform is computed eagerly", False)
+        local.observer = self.outer
+        return self
+
+    def evaluates(self, node: Any) -> None:
+        """The engine runs, which computes by more than public functions."""
+        if node is None:
+            local.observer = self
+        elif local.observer is self:
+            self.break_here("autograd is computed eagerly", False)
+            local.observer = self.outer
+        super().evaluates(node)
+
+    def break_here(self, reason: str, refused: bool, wanted: Any = None) -> None:
+        """The graph ends. refused: PyTorch ends it here as well, which fullgraph=True forbids. wanted: its first results."""
+        if refused and _of_program(sys._getframe(1)):
+            self.broke(reason, self)
+        self.settle(wanted)
+
+    def aside_from(self, reason: str, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        """The result of a function that runs without being seen."""
+        self.broke(reason, self)
+        self.settle()
+        local.observer = self.outer
+        try:
+            return function(*args, **kwargs)
+        finally:
+            local.observer = self
+
+    # ---------------------------------------------------------------- computing
+
+    def settle(self, result: Any = None) -> None:
+        """Compute what was recorded. result: what the function returns or needs, whose tensors are the graph's first results."""
+        before, local.observer = local.observer, self.outer
+        exporting, local.exporting = local.exporting, ""
+        try:
+            self._settle(result)
+        finally:
+            local.observer, local.exporting = before, exporting
+
+    def _settle(self, result: Any) -> None:
+        segment = self.segment
+        if not segment.calls:
+            self._begin()
+            return
+        segment.use()
+        living = segment.living()
+        if result is not None:
+            place = {id(tensor): at for at, tensor in enumerate(_tensors([result]))}
+            living.sort(key=lambda known: place.get(id(known[0]), len(place)))
+        for _, tensor, _, writes in segment.outside:
+            if tensor._storage.writes != writes:
+                raise exc.InternalTorchDynamoError(
+                    "torch.compile: a tensor was written to by something the tracer doesn't see; call it under "
+                    "torch.compiler.disable"
+                )
+        inputs, numbers = [tensor for _, tensor, _, _ in segment.outside], [number for _, number in living]
+        self._begin()
+        with environment.restored(segment.environment, segment.grad):
+            made = self.compute(segment, inputs, numbers, self)
+        self.count += 1
+        for x in made:
+            self._all_real("return", (x,), {})
+        become([(tensor, x) for (tensor, _), x in zip(living, made, strict=True)])
+
+    def run(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        """What the function gives."""
+        try:
+            with self:
+                try:
+                    result = function(*args, **kwargs)
+                except BaseException:
+                    self.settle()  # what it did before, it did
+                    raise
+                self.settle(result)
+        finally:
+            _modes.append(self.mode)
+        for tensor in _tensors([result]):
+            self._all_real("return", (tensor,), {})
+        return result
+
+
+def _of_program(frame: FrameType | None) -> bool:
+    """Whether the package was called by the program there, and not by another part of itself."""
+    while frame is not None and _is_door(frame):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] != torch.__name__
+
+
+def _is_door(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__", "")
+    doors = (f"{torch.__name__}.core.", f"{torch.__name__}._dynamo.")
+    return frame.f_code.co_filename == LOOKING or name.startswith(doors)
+
+
+def _tensors(given: Any) -> Any:
+    """The tensors among values, and in their lists, tuples and dicts."""
+    for x in given:
+        if isinstance(x, Tensor):
+            yield x
+        elif x.__class__ is dict:
+            yield from _tensors(x.values())
+        elif isinstance(x, (list, tuple)):
+            yield from _tensors(x)

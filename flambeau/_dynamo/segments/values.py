@@ -1,0 +1,77 @@
+"""Arguments of recorded calls as hashable values: what a segment is found by, and what its graph is made of.
+
+`frozen` takes arguments apart, with numbers in the place of tensors; `thawed` puts them together again. Stands on core; used by
+segment and graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import EllipsisType, NoneType
+from typing import Any
+
+from flambeau.base.device import device
+from flambeau.base.dtype import dtype
+from flambeau.base.layout import Size, layout, memory_format
+from flambeau.core.tensor.tensor import Tensor
+
+__all__ = ["Unrecordable", "frozen", "thawed", "values_in"]
+
+_ATOMS = frozenset((NoneType, bool, int, str, complex, bytes, EllipsisType, dtype, layout, memory_format))
+_VALUE, _FLOAT, _SLICE, _DICT, _RANGE = "value", "float", "slice", "dict", "range"
+_SEQUENCES: dict[type, str] = {list: "list", tuple: "tuple", Size: "Size"}
+_MADE: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "Size": Size}
+
+
+class Unrecordable(Exception):
+    """An argument that no graph can have."""
+
+
+def frozen(given: Any, number: Callable[[Tensor], int]) -> Any:
+    """`given` as a hashable value; number(tensor) is what stands for a tensor. Raises Unrecordable."""
+    if isinstance(given, Tensor):
+        return _VALUE, number(given)
+    kind = given.__class__
+    if kind in _ATOMS:
+        return kind, given
+    if kind is device:
+        return kind, given.shown  # one of a tensor without data is that of the tensor
+    if kind is float:
+        return _FLOAT, given.hex(), given
+    if kind in _SEQUENCES:
+        return (_SEQUENCES[kind], *[frozen(x, number) for x in given])
+    if kind is slice:
+        return (_SLICE, *[frozen(x, number) for x in (given.start, given.stop, given.step)])
+    if kind is dict:
+        return (_DICT, *[(key, frozen(x, number)) for key, x in given.items() if _named(key)])
+    if kind is range:
+        return _RANGE, given
+    raise Unrecordable(kind)
+
+
+def _named(key: Any) -> bool:
+    if key.__class__ is not str:
+        raise Unrecordable(key.__class__)
+    return True
+
+
+def thawed(value: Any, tensor: Callable[[int], Any]) -> Any:
+    """What was frozen; tensor(number) is what a number stands for."""
+    kind = value[0]
+    if kind == _VALUE:
+        return tensor(value[1])
+    if kind == _FLOAT:
+        return value[2]
+    if kind == _SLICE:
+        return slice(*[thawed(x, tensor) for x in value[1:]])
+    if kind == _DICT:
+        return {key: thawed(x, tensor) for key, x in value[1:]}
+    made = _MADE.get(kind) if kind.__class__ is str else None
+    return value[1] if made is None else made([thawed(x, tensor) for x in value[1:]])
+
+
+def values_in(value: Any) -> list[int]:
+    """The numbers of the tensors in what was frozen, from the left."""
+    found: list[int] = []
+    thawed(value, found.append)
+    return found
