@@ -41,6 +41,7 @@ from flambeau.core.modes.settings import (
     are_deterministic_algorithms_enabled,
     get_deterministic_debug_mode,
     get_float32_matmul_precision,
+    get_weight_cache,
     get_winograd,
     is_deterministic_algorithms_warn_only_enabled,
     is_warn_always_enabled,
@@ -48,6 +49,7 @@ from flambeau.core.modes.settings import (
     set_float32_matmul_precision,
     set_flush_denormal,
     set_warn_always,
+    set_weight_cache,
     set_winograd,
     use_deterministic_algorithms,
 )

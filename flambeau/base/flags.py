@@ -3,7 +3,8 @@
 `FLAMBEAU_DEBUG=1..5` is the debug ladder, each rung one layer deeper: 1 operators, 2 plans, 3 loop nests, 4 LLVM,
 5 machine code. `FLAMBEAU_TRACEBACK=full` has errors show the frames inside this package (base.tracebacks).
 `FLAMBEAU_VECTOR_BYTES` is described in codegen.cpu. `FLAMBEAU_WINOGRAD` is when convolutions take Winograd's form: auto where
-it is faster, always where it can be, never. `FLAMBEAU_PERF=1` tells `perf` the names of kernels
+it is faster, always where it can be, never. `FLAMBEAU_WEIGHT_CACHE` bounds what is kept of weights by
+codegen.runtime.weight_cache: auto, never, or a number of bytes. `FLAMBEAU_PERF=1` tells `perf` the names of kernels
 (codegen.object_cache.perf_map). Used by all layers.
 """
 
@@ -31,7 +32,7 @@ def _integer(name: str, default: int) -> int:
 class Flags:
     """The switches of this process; `flags` is the only instance."""
 
-    __slots__ = ("debug", "full_traceback", "perf", "vector_bytes", "winograd")
+    __slots__ = ("debug", "full_traceback", "perf", "vector_bytes", "weight_cache", "winograd")
 
     def __init__(self) -> None:
         self.debug = _integer("FLAMBEAU_DEBUG", 0)
@@ -48,6 +49,12 @@ class Flags:
             raise ValueError(
                 f"the environment variable FLAMBEAU_WINOGRAD must be one of {', '.join(WINOGRAD)}, got {self.winograd!r}"
             )
+        most = os.environ.get("FLAMBEAU_WEIGHT_CACHE", "").strip() or "auto"
+        if most not in ("auto", "never") and not most.isdecimal():
+            raise ValueError(
+                f"the environment variable FLAMBEAU_WEIGHT_CACHE must be auto, never or a number of bytes, got {most!r}"
+            )
+        self.weight_cache: str | int = int(most) if most.isdecimal() else most
 
 
 flags = Flags()

@@ -31,6 +31,21 @@ class Phase(NamedTuple):
         return f"{self.kernel.name} over {self.total} in chunks of {self.grain}, {len(self.constants)} constants"
 
 
+class Prepacked(NamedTuple):
+    """A step in two halves: `pack` makes of one operand, slot 1, what the kernels read of it, `size` bytes in slot 0; `phases`,
+    with `scratch` bytes of working memory, do the rest, and find that in one more input behind the plan's.
+
+    operand: the slot of the operand in the plan; uses: how often each element that is packed is multiplied by something.
+    """
+
+    operand: int
+    pack: Sequence[Phase]
+    size: int
+    phases: Sequence[Phase]
+    scratch: int
+    uses: int
+
+
 class Loops(NamedTuple):
     """`nest` for every index of `kept`, along the axes `inner`.
 

@@ -10,6 +10,7 @@ from flambeau.codegen.builder import Value
 from flambeau.codegen.element_type import Kind
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.plan import Phase
+from flambeau.codegen.products.matrix import SCRATCH
 from flambeau.codegen.products.micro import register_tile
 from flambeau.codegen.products.pack import pack_kernel, pack_panel, pack_units, stride_class
 
@@ -81,7 +82,7 @@ def packing(
     side by side, their `steps` elements `step` apart one after the other.
     """
     panels = panels_of(lanes, panel)
-    words = (slot, 0, heads, strides[0], strides[1], lane, step, lanes, panel, panels, steps, steps, steps, place)
+    words = (slot, 0, heads, strides[0], strides[1], lane, step, lanes, panel, panels, steps, steps, steps, place, SCRATCH)
     order = stride_class(lane, step, lanes, steps)
     total = planes * pack_units(kind, panel, order, panels)
     kernel = pack_kernel(kind, panel, order)

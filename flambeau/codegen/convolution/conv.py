@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from itertools import product
 from math import gcd, prod
+from typing import Any
 
 from flambeau.codegen.convolution import depthwise_channels, every_second
 from flambeau.codegen.convolution import winograd_plan as winograd
 from flambeau.codegen.convolution.depthwise import UNROLLED, depthwise_kernel
-from flambeau.codegen.convolution.extents import LATE, PARTS, Convolution, Phases, Weights, rounded
+from flambeau.codegen.convolution.extents import LATE, PARTS, Beforehand, Convolution, Phases, Weights, rounded
 from flambeau.codegen.convolution.gather import (
     BOX_PIXELS,
     PANEL_BYTES,
@@ -25,9 +26,10 @@ from flambeau.codegen.convolution.gather import (
 from flambeau.codegen.convolution.halo import Geometry, Tensor5, Window, geometry, grain, row_order
 from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.kernel import BYTES
-from flambeau.codegen.plan import Phase
+from flambeau.codegen.plan import Phase, Prepacked
 from flambeau.codegen.products.epilogue import Epilogue, relu
-from flambeau.codegen.products.gemm import Matrix, gemm_phases
+from flambeau.codegen.products.gemm import gemm_phases
+from flambeau.codegen.products.matrix import SCRATCH, Matrix
 from flambeau.codegen.products.micro import LONG_TURN, steps_together, tile_addresses
 from flambeau.codegen.products.pack import pack_kernel, pack_units, stride_class
 from flambeau.codegen.runtime.threads import planned_threads
@@ -77,9 +79,19 @@ def _depthwise_phases(
 
 
 def _pack_weights(
-    kind: Kind, w: Weights, groups: int, rows: int, height: int, panels: int, channels: int, block: int, place: int, flag: int
+    kind: Kind,
+    w: Weights,
+    groups: int,
+    rows: int,
+    height: int,
+    panels: int,
+    channels: int,
+    block: int,
+    into: int,
+    place: int,
+    flag: int,
 ) -> Phase:
-    """The phase that packs weights into panels of rows at a place of the scratch memory, if the flag is up."""
+    """The phase that packs weights into panels of rows at a place of slot `into`, if the flag is up."""
     blocks, taps = -(-channels // block), len(w.taps)
     total = groups * panels * blocks
     if w.area == 1:
@@ -87,12 +99,12 @@ def _pack_weights(
         order = stride_class(w.strides[1], w.strides[2], rows, channels)
         kernel, total = pack_kernel(kind, height, order), groups * blocks * pack_units(kind, height, order, panels)
         strides = (w.strides[0], 0, *w.strides[1:])
-        constants = (w.slot, 0, 1, *strides, rows, height, panels, channels, channels, block, place)
+        constants = (w.slot, 0, 1, *strides, rows, height, panels, channels, channels, block, place, into)
     else:
         kernel = weights_kernel(kind, height)
         # units of work follow each other in memory
         before = (blocks, 1) if w.strides[2] < w.strides[1] else (1, panels)
-        constants = (w.slot, 0, *w.strides, rows, panels, channels, taps, w.area, block, *before, place, flag, *w.places)
+        constants = (w.slot, 0, *w.strides, rows, panels, channels, taps, w.area, block, *before, into, place, flag, *w.places)
     return Phase(kernel, total, grain(total, 8), constants)
 
 
@@ -132,10 +144,11 @@ def _gather_phases(
     place: int,
     finish: Epilogue,
     bias_slot: int,
+    beforehand: Beforehand | None = None,
 ) -> Phases:
     """The general form: `rows` output channels per group from `channels` input channels through the listed taps.
 
-    `place` is the element offset of the first output.
+    `place` is the element offset of the first output. beforehand: weights are packed before the call.
     """
     taps, size_of = len(w.taps), BYTES[kind.compute]
     if not taps or not channels:
@@ -154,17 +167,24 @@ def _gather_phases(
     phases: list[Phase] = []
     scratch = 0
     flag = packed = end = 0
+    w_slot = w.slot if in_place else SCRATCH
     if taps and not in_place:
         if winograd.applies(kind, window, groups, taps):
             tile = height, vectors
             boxes = winograd.boxes(kind, winograd.tile_window(window), channels, panels, tile)
             if winograd.pays(kind, window, channels, rows, boxes):
                 phases, end = winograd.winograd_phases(
-                    kind, window, channels, rows, w, boxes, tile, target, place, finish, bias_slot
+                    kind, window, channels, rows, w, boxes, tile, target, place, finish, bias_slot, beforehand
                 )
                 flag, packed = winograd.FLAG, winograd.FLAG + 64
-        phases.append(_pack_weights(kind, w, groups, rows, height, panels, channels, g.block, packed, flag))
-        scratch = packed + rounded(groups * panels * height * channels * taps * size_of)
+        size = rounded(groups * panels * height * channels * taps * size_of)
+        if beforehand is None or flag:
+            phases.append(_pack_weights(kind, w, groups, rows, height, panels, channels, g.block, SCRATCH, packed, flag))
+            scratch = packed + size
+        else:
+            packed, w_slot, own = beforehand.size, beforehand.slot, w._replace(slot=1)
+            beforehand.phases.append(_pack_weights(kind, own, groups, rows, height, panels, channels, g.block, 0, packed, 0))
+            beforehand.size, beforehand.uses = packed + size, max(beforehand.uses, window.images * prod(window.out))
     share = ((g.band + 2 * width) * size_of + 63) // 64 * 64 + rounded((g.block * taps + 2) * width * size_of)
     together = steps_together(groups * rows * channels * taps * window.images * prod(window.out))
     narrow = together == LONG_TURN  # in others it would take longer to compile than it saves
@@ -182,7 +202,8 @@ def _gather_phases(
         place,
         *target.strides,
         bias_slot,
-        w.slot if in_place else packed,
+        w_slot,
+        packed,
         0,
         0,
         *micros,
@@ -205,6 +226,7 @@ def conv_forward_phases(
     y: Tensor5,
     bias_slot: int | None = None,
     activation: str | None = None,
+    beforehand: Beforehand | None = None,
 ) -> Phases:
     """Phases for y = activation(conv(x, weight) + bias), and the scratch bytes they need.
 
@@ -227,7 +249,18 @@ def conv_forward_phases(
     taps = conv.taps
     w = Weights(weight_slot, (conv.rows * conv.inputs * taps, conv.inputs * taps, taps), taps, tuple(range(taps)))
     finish = _finish(y.strides[4], conv.out[2], bias_slot, activation)
-    return _gather_phases(kind_of(dtype), conv.window(x), conv.inputs, conv.rows, conv.groups, w, y, 0, finish, bias_slot or 0)
+    return _gather_phases(
+        kind_of(dtype), conv.window(x), conv.inputs, conv.rows, conv.groups, w, y, 0, finish, bias_slot or 0, beforehand
+    )
+
+
+def prepacked(step: Any, place: int) -> Prepacked | None:
+    """A convolution whose weights are packed or transformed beforehand, to slot `place`; None where they are read as they lie."""
+    beforehand = Beforehand(place)
+    phases, scratch = conv_forward_phases(*step, beforehand=beforehand)
+    if not beforehand.phases:
+        return None
+    return Prepacked(step.weight_slot, beforehand.phases, beforehand.size, phases, scratch, beforehand.uses)
 
 
 def conv_grad_input_phases(

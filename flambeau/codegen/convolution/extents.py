@@ -5,6 +5,7 @@ Stands on halo.py; the files that plan phases use it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
 
@@ -116,6 +117,20 @@ class Weights(NamedTuple):
             and self.taps == tuple(range(self.area))
             and self.strides[1] * BYTES[kind.storage] % PAGE != 0
         )
+
+
+@dataclass
+class Beforehand:
+    """Weights that are packed before the call, to slot `slot`, by phases of their own, for which they are slot 1
+    and that is slot 0.
+
+    uses: how often an element of them is multiplied, at most.
+    """
+
+    slot: int
+    phases: list[Phase] = field(default_factory=list)
+    size: int = 0
+    uses: int = 0
 
 
 def rounded(size: int) -> int:

@@ -24,7 +24,7 @@ AHEAD = 8  # channels whose weights are asked for while others are packed: they 
 
 FORWARD = (
     *GEOMETRY, "rows", "height", "panels", "tile_panels", "count_m", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
-    "c_x", "d_slot", "weights", "alpha", "beta", "micro", "edge", "edge_columns", "flag", "heights", "height_taps",
+    "c_x", "d_slot", "w_slot", "weights", "alpha", "beta", "micro", "edge", "edge_columns", "flag", "heights", "height_taps",
 )  # fmt: skip
 HEIGHTS_AT = len(FORWARD)  # then the offsets of the rows of taps along y, then those of the taps in the band
 
@@ -150,8 +150,7 @@ class Panel:
 class Gather:
     """The compute kernel: its range is groups x blocks of output channels x boxes of output pixels.
 
-    in_place: "weights" is the slot of the weights, whose rows are ordered by channel, then tap; else packed ones lie there in the
-    scratch memory.
+    in_place: slot "w_slot" has the weights, whose rows are ordered by channel, then tap; else it has packed ones at "weights".
     """
 
     def __init__(self, kind: Kind, finish: Epilogue, row_order: str, vectors: int, in_place: bool) -> None:
@@ -182,9 +181,10 @@ class Gather:
         end_row = f.minimum(first_row + c["tile_panels"] * c["height"], c["rows"])
         source = f.at(kind.storage, f.slot(c["in_slot"]), group * c["channels"] * c["in_c"])
         if self.in_place:
-            weights = f.at(kind.compute, f.slot(c["weights"]), group * c["rows"] * self.depth)
+            weights = f.at(kind.compute, f.slot(c["w_slot"]), group * c["rows"] * self.depth)
         else:
-            weights = f.at(kind.compute, f.scratch(c["weights"]), group * c["panels"] * c["height"] * self.depth)
+            packed = f.at("i8", f.slot(c["w_slot"]), c["weights"])
+            weights = f.at(kind.compute, packed, group * c["panels"] * c["height"] * self.depth)
         target = f.at(kind.storage, f.slot(c["c_slot"]), group * c["rows"] * c["c_o"] + c["c_place"])
         bias = f.at(kind.storage, f.slot(c["d_slot"]), group * c["rows"])
         return Unit(box, box.pixels(), first_row, end_row, source, weights, target, bias)
@@ -304,7 +304,7 @@ def forward_kernel(kind: Kind, finish: Epilogue, row_order: str, vectors: int, i
 
 WEIGHTS = (
     "slot", "place", "group_stride", "row_stride", "channel_stride", "rows", "panels", "channels", "taps", "area", "block",
-    "before_panel", "before_block", "destination", "flag",
+    "before_panel", "before_block", "into", "destination", "flag",
 )  # fmt: skip
 WEIGHT_TAPS_AT = len(WEIGHTS)
 
@@ -379,5 +379,5 @@ def weights_kernel(kind: Kind, height: int) -> str:
         count = f.minimum(c["block"], c["channels"] - first)
         place = c["place"] + group * c["group_stride"] + row * c["row_stride"] + first * c["channel_stride"]
         begin = (group * c["panels"] * c["channels"] + first * c["panels"] + panel * count) * c["taps"] * height
-        packing.pack(place, row, count, f.at(kind.compute, f.scratch(c["destination"]), begin))
+        packing.pack(place, row, count, f.at(kind.compute, f.at("i8", f.slot(c["into"]), c["destination"]), begin))
     return module(f)

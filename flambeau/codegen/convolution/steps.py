@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flambeau.codegen.convolution.conv import conv_forward_phases, conv_grad_input_phases
+from flambeau.codegen.convolution.conv import conv_forward_phases, conv_grad_input_phases, prepacked
 from flambeau.codegen.convolution.extents import Convolution
 from flambeau.codegen.convolution.halo import Tensor5
 from flambeau.codegen.convolution.weight_plan import conv_grad_weight_phases
@@ -90,5 +90,6 @@ def _extents(conv: Convolution) -> str:
 
 
 CPU.lowers(Convolve)(conv_forward_phases)
+CPU.prepacks(Convolve)(prepacked)
 CPU.lowers(ConvolveInput)(conv_grad_input_phases)
 CPU.lowers(ConvolveWeight)(conv_grad_weight_phases)

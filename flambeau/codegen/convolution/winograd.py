@@ -33,11 +33,11 @@ RUN_WORDS = 4  # of a run in a table, as halo.runs_of writes them
 BLOCK = 32  # channels of a panel of weights that one unit of work transforms
 
 # then places of taps
-TRANSFORM = ("slot", "row_stride", "channel_stride", "rows", "channels", "area", "target", "flag", "seen")
+TRANSFORM = ("slot", "row_stride", "channel_stride", "rows", "channels", "area", "into", "target", "seen")
 WINOGRAD = (
     *GEOMETRY, "rows", "height", "panels", "tile_panels", "count_m", "gather", "c_slot", "c_place", "c_n", "c_o", "c_z", "c_y",
-    "c_x", "row_step", "column_step", "end_y", "end_x", "d_slot", "weights", "flag", "seen", "seen_words", "plane", "most_panels",
-    "micro", "edge", "edge_columns",
+    "c_x", "row_step", "column_step", "end_y", "end_x", "d_slot", "w_slot", "weights", "flag", "seen", "seen_words", "plane",
+    "most_panels", "micro", "edge", "edge_columns",
 )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def any_lane(f: Kernel, lanes_on: Value, lanes: int) -> Value:
 
 @compiled(BRIEF)
 def transform_kernel(kind: Kind, height: int) -> str:
-    """Weights to (panel of `height` rows, plane, channel, row), and the flag to zero; the range is panels x blocks of channels.
+    """Weights to (panel of `height` rows, plane, channel, row); the range is panels x blocks of channels.
 
     Each unit of work leaves a word whose bits say which taps have weights other than zero. The constants end as those of
     gather.weights_kernel.
@@ -81,8 +81,7 @@ def transform_kernel(kind: Kind, height: int) -> str:
     packing = WeightPacking(f, c, kind, height, len(TRANSFORM))
     lanes, whole, align = kind.lanes, kind.accumulator, BYTES[kind.compute]
     packed = f.stack(kind.compute, TAPS * BLOCK * height + lanes, align=64)
-    with f.when(f["begin"].equals(0)):
-        f.store(f.i64(0), f.scratch(c["flag"]))
+    into = f.slot(c["into"])
     blocks = f.ceiling_division(c["channels"], BLOCK)
     with f.loop(f["begin"], f["end"]) as index:
         block, panel = index.unsigned_rem(blocks), index.unsigned_div(blocks)
@@ -91,7 +90,7 @@ def transform_kernel(kind: Kind, height: int) -> str:
         packing.pack(row * c["row_stride"] + first * c["channel_stride"], row, count, packed)
         tap, plane = count * height, c["channels"] * height
         seen = [f.variable(vector("i1", lanes), 0) for _ in range(TAPS)]
-        target = f.at(kind.compute, f.scratch(c["target"]), panel * plane * PLANES + first * height)
+        target = f.at(kind.compute, f.at("i8", into, c["target"]), panel * plane * PLANES + first * height)
         with f.loop(0, tap, lanes) as i:
             source, goal = f.at(kind.compute, packed, i), f.at(kind.compute, target, i)
             # what is too much in the last vector of all taps but the last is the next one's
@@ -108,7 +107,15 @@ def transform_kernel(kind: Kind, height: int) -> str:
         word = f.i64(0)
         for bit, some in enumerate(seen):
             word = word | f.select(any_lane(f, some.get(), lanes), f.i64(1 << bit), f.i64(0))
-        f.store(word, f.scratch(c["seen"]), index)
+        f.store(word, f.at("i8", into, c["seen"]), index)
+    return module(f)
+
+
+@compiled(BRIEF)
+def lower_kernel() -> str:
+    """Lower the flag."""
+    f = Kernel()
+    f.store(f.i64(0), f.scratch(f.constants(("flag",))["flag"]))
     return module(f)
 
 
@@ -241,7 +248,7 @@ class Winograd:
         f, c = self.f, self.c
         seen = f.variable("i64", 0)
         with f.loop(0, c["seen_words"]) as i:
-            seen.set(seen.get() | f.load("i64", f.scratch(c["seen"]), i))
+            seen.set(seen.get() | f.load("i64", f.at("i8", f.slot(c["w_slot"]), c["seen"]), i))
         masked = seen.get().differs((1 << TAPS) - 1)
         with f.when(masked):
             f.store(f.i64(1), f.scratch(c["flag"]))
@@ -284,7 +291,7 @@ class Winograd:
         tile = c["height"] * self.width
         one, zero = f.i64(1), f.i64(0)
         step = c["channels"] * c["height"]
-        weights = f.at(kind.compute, f.scratch(c["weights"]), begin * step * PLANES)
+        weights = f.at(kind.compute, f.at("i8", f.slot(c["w_slot"]), c["weights"]), begin * step * PLANES)
         with f.loop(0, PLANES) as k, f.loop(0, end - begin) as row, f.loop(0, panels) as number:
             panel = self.panel(box, number)
             goal = f.at(kind.compute, self.products, ((row * panels + number) * PLANES + k) * tile)

@@ -9,16 +9,25 @@ from math import gcd, prod
 from typing import NamedTuple
 
 from flambeau.base.flags import flags
-from flambeau.codegen.convolution.extents import LATE, PARTS, Convolution, Weights, rounded
+from flambeau.codegen.convolution.extents import LATE, PARTS, Beforehand, Convolution, Weights, rounded
 from flambeau.codegen.convolution.halo import Geometry, Tensor5, Window, geometry, grain, row_order
 from flambeau.codegen.convolution.weight import patch_table
-from flambeau.codegen.convolution.winograd import BLOCK, PLANES, RUN_WORDS, plane_size, transform_kernel, winograd_kernel
+from flambeau.codegen.convolution.winograd import (
+    BLOCK,
+    PLANES,
+    RUN_WORDS,
+    lower_kernel,
+    plane_size,
+    transform_kernel,
+    winograd_kernel,
+)
 from flambeau.codegen.convolution.winograd_weight import taps_kernel, winograd_weight_kernel
 from flambeau.codegen.cpu import register_rows, second_level_bytes
 from flambeau.codegen.element_type import Kind
 from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.epilogue import Epilogue
+from flambeau.codegen.products.matrix import SCRATCH
 from flambeau.codegen.products.micro import LONG_TURN, row_counts, steps_together, tile_addresses
 from flambeau.codegen.runtime.threads import planned_threads
 
@@ -106,16 +115,24 @@ def winograd_phases(
     place: int,
     finish: Epilogue,
     bias_slot: int,
+    beforehand: Beforehand | None,
 ) -> tuple[list[Phase], int]:
     """Phases, and the scratch memory that they need; what begins behind the flag is free again after them."""
     (height, vectors), size = tile, BYTES[kind.compute]
     width, panels, (g, tile_panels, _) = vectors * kind.lanes, -(-rows // height), chosen
     total = panels * -(-channels // BLOCK)
-    seen = FLAG + 64
-    weights = seen + rounded(8 * total)
+    before = FLAG + 64 if beforehand is None else beforehand.size
+    seen, weights = before, before + rounded(8 * total)
     work = weights + rounded(panels * height * channels * PLANES * size)
-    constants = (w.slot, w.strides[1], w.strides[2], rows, channels, w.area, weights, FLAG, seen, *w.places)
+    slot, into, w_slot = (w.slot, SCRATCH, SCRATCH) if beforehand is None else (1, 0, beforehand.slot)
+    constants = (slot, w.strides[1], w.strides[2], rows, channels, w.area, into, weights, seen, *w.places)
     transform = Phase(transform_kernel(kind, height), total, grain(total, 8), constants)
+    phases = [Phase(lower_kernel(), 1, 1, (FLAG,))]
+    if beforehand is None:
+        phases.append(transform)
+    else:
+        beforehand.phases.append(transform)
+        beforehand.size, beforehand.uses, work = work, max(beforehand.uses, _tiles(window)), FLAG + 64
     plane, most_panels = plane_size(channels, width), -(-g.pixels // width)
     gather = max(1, min(tile_panels, PRODUCT_BYTES // (PLANES * height * width * size * most_panels)))
     share = rounded((g.band + 4 * kind.lanes) * size) + most_panels * (RUN_WORDS * width + 8) * 8
@@ -125,13 +142,13 @@ def winograd_phases(
     out_n, out_o, out_z, out_y, out_x = target.strides
     constants = (
         *g.constants, work, share, rows, height, panels, tile_panels, -(-panels // tile_panels), gather, target.slot, place,
-        out_n, out_o, out_z, 2 * out_y, 2 * out_x, out_y, out_x, window.out[1], window.out[2], bias_slot, weights, FLAG, seen,
-        transform.total, plane, most_panels, *micros,
+        out_n, out_o, out_z, 2 * out_y, 2 * out_x, out_y, out_x, window.out[1], window.out[2], bias_slot, w_slot, weights, FLAG,
+        seen, transform.total, plane, most_panels, *micros,
     )  # fmt: skip
     tiles = tile_window(window)
     total = -(-panels // tile_panels) * g.boxes
     main = Phase(winograd_kernel(kind, finish, row_order(tiles), vectors), total, grain(total, 16), constants)
-    return [transform, main], work + share * planned_threads()
+    return [*phases, main], work + share * planned_threads()
 
 
 class Slices(NamedTuple):

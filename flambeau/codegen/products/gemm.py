@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from flambeau.codegen.cpu import register_rows, second_level_bytes
 from flambeau.codegen.element_type import TILE_SIDE, kind_of, paired
 from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
-from flambeau.codegen.plan import Phase
+from flambeau.codegen.plan import Phase, Prepacked
 from flambeau.codegen.products import complex_gemm, matrix_unit
 from flambeau.codegen.products.dots import dot_phases
 from flambeau.codegen.products.epilogue import relu
-from flambeau.codegen.products.matrix import SERIAL_WORK, Matrix, Product
+from flambeau.codegen.products.matrix import SCRATCH, SERIAL_WORK, Matrix, Product
 from flambeau.codegen.products.micro import micro_address, register_tile, steps_together, tile_addresses
 from flambeau.codegen.products.pack import pack_address, pack_kernel, pack_units, stride_class
 from flambeau.codegen.products.split_k import sliced
@@ -29,6 +29,7 @@ from flambeau.codegen.products.tiles import ALL, IN_PLACE, ONE, PACKED, Variant,
 from flambeau.codegen.runtime.threads import planned_threads
 
 TILE_PANELS = 64  # panels of rows per task
+DOTS = "dots"  # a form of product; the others are PACKED and IN_PLACE, as where panels come from
 OWN_PANELS = 2  # panels of B for each thread from which those that one task reads are packed by it
 OWN_BYTES = 32 << 10  # bytes of all panels of a task up to which they stay in the first-level cache
 TILE_SLOTS = 512  # register tiles that a task may hold unfinished between blocks of k
@@ -76,25 +77,29 @@ def gemm_phases(
         if activation is not None or out is not None or complex(alpha).imag or complex(beta).imag:
             raise NotImplementedError(f"a product of {name} takes no activation, no other output dtype and real factors only")
         return _complex_phases(name, (m, n, k), (a, b, c), batch, addend, complex(alpha).real, complex(beta).real, reserved)
-    return _phases(
-        Product(
-            kind_of(dtype),
-            kind_of(out or dtype),
-            m,
-            n,
-            k,
-            a,
-            b,
-            c,
-            batch,
-            addend,
-            alpha,
-            beta,
-            activation,
-            relu if activation == "relu" else apply,
-            reserved,
-        )
-    )
+    return _phases(_product_of(dtype, m, n, k, a, b, c, batch, addend, alpha, beta, activation, apply, out, reserved))
+
+
+def _product_of(
+    dtype: object,
+    m: int,
+    n: int,
+    k: int,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    batch: tuple[int, int],
+    addend: Matrix | None,
+    alpha: float,
+    beta: float,
+    activation: str | None,
+    apply: Callable | None,
+    out: object,
+    reserved: int = 0,
+) -> Product:
+    finish = relu if activation == "relu" else apply
+    kind, result = kind_of(dtype), kind_of(out or dtype)
+    return Product(kind, result, m, n, k, a, b, c, batch, addend, alpha, beta, activation, finish, reserved)
 
 
 @cache
@@ -105,13 +110,29 @@ def block_steps() -> int:
 
 def _phases(p: Product) -> tuple[list[Phase], int]:
     """The quickest form of a product that is not empty."""
-    if (p.n == 1 and p.m > 1) or (p.c.strides[3] != 1 and p.c.strides[2] == 1 and p.n > 1):
-        p = p.transposed  # C is contiguous along m, or has one column
+    if _turned(p):
+        p = p.transposed
     slices = sliced(p)
     if slices is not None:
         made = [_phases(part) for part in slices.products]
         return [*(phase for phases, _ in made for phase in phases), slices.sum], max(slices.scratch, *(size for _, size in made))
-    threads = planned_threads()
+    threads, form = planned_threads(), _form(p)
+    if form != PACKED:
+        return dot_phases(p, threads) if form == DOTS else _in_place_phases(p, threads)
+    parts = _halves(p)
+    if not parts:
+        return _packed_phases(p._replace(kind=paired(p.kind)), threads)[:2]
+    made = [_phases(part) for part in parts]
+    return [phase for phases, _ in made for phase in phases], max(scratch for _, scratch in made)
+
+
+def _turned(p: Product) -> bool:
+    """Whether the transposed product is computed: C is contiguous along m, or has one column."""
+    return (p.n == 1 and p.m > 1) or (p.c.strides[3] != 1 and p.c.strides[2] == 1 and p.n > 1)
+
+
+def _form(p: Product) -> str:
+    """Which form is the quickest for a product that is not cut into slices: DOTS, IN_PLACE or PACKED."""
     most = register_rows()
     b_unit = p.b.strides[3] == 1 or p.n == 1
     if p.b.strides[2] == 1 and (p.n == 1 or not b_unit) and p.a.strides[3] == 1 and p.k >= 16:
@@ -119,16 +140,25 @@ def _phases(p: Product) -> tuple[list[Phase], int]:
         few = p.m * (p.k + DOT_STEPS) <= DOT_MOST * p.k or p.n <= p.kind.lanes
         plain = p.kind.storage == p.kind.compute
         if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or (few and plain and p.m * p.k * BYTES[p.kind.storage] <= DOT_BYTES):
-            return dot_phases(p, threads)
+            return DOTS
     each = p.m * p.n * p.k
     unpacked = (each <= IN_PLACE_EACH or p.batches * each <= IN_PLACE_WORK) and not paired(p.kind).tiles
-    if b_unit and (p.m <= most or p.k == 0 or unpacked):
-        return _in_place_phases(p, threads)
-    parts = _halves(p)
-    if not parts:
-        return _packed_phases(p._replace(kind=paired(p.kind)), threads)
-    made = [_phases(part) for part in parts]
-    return [phase for phases, _ in made for phase in phases], max(scratch for _, scratch in made)
+    return IN_PLACE if b_unit and (p.m <= most or p.k == 0 or unpacked) else PACKED
+
+
+def prepacked(step: Any, place: int) -> Prepacked | None:
+    """A product whose B is packed beforehand, to slot `place`; None where B isn't packed, or isn't one matrix for all batches."""
+    name = getattr(step.dtype, "name", step.dtype)
+    if not (step.m and step.n and step.k and step.batch[0] * step.batch[1]) or name in complex_gemm.PARTS:
+        return None
+    if any(count > 1 and stride for count, stride in zip(step.batch, step.b.strides[:2], strict=True)):
+        return None
+    p = _product_of(*step)
+    if _turned(p) or sliced(p) is not None or _form(p) != PACKED or _halves(p):
+        return None
+    p = p._replace(kind=paired(p.kind), b=p.b._replace(strides=(0, 0, *p.b.strides[2:])))
+    (pack, *phases), scratch, size = _packed_phases(p, planned_threads(), place)
+    return Prepacked(step.b.slot, [pack], size, phases, scratch, p.m * p.batches)
 
 
 class _Panels(NamedTuple):
@@ -141,9 +171,17 @@ class _Panels(NamedTuple):
 
 
 def _pack_phase(
-    p: Product, matrix: Matrix, lane: int, step: int, panels: _Panels, depth: tuple[int, int, int, int], place: int, threads: int
+    p: Product,
+    matrix: Matrix,
+    lane: int,
+    step: int,
+    panels: _Panels,
+    depth: tuple[int, int, int, int],
+    place: int,
+    into: int,
+    threads: int,
 ) -> tuple[Phase, int, int]:
-    """(the phase that packs one operand at `place` of the scratch memory, its outer and inner batches).
+    """(the phase that packs one operand at `place` of slot `into`, its outer and inner batches).
 
     lane, step: strides across and along the depth (k, steps, steps of a block, blocks).
     """
@@ -165,6 +203,7 @@ def _pack_phase(
         steps,
         block,
         place,
+        into,
     )
     order = stride_class(lane, step, panels.lanes, k)
     units = panels.count if panels.by_rows else pack_units(p.kind, panels.height, order, panels.count)
@@ -208,8 +247,11 @@ def _reads_rows(p: Product) -> bool:
     return p.a.strides[3] == 1 and p.kind.storage == p.kind.compute and not p.kind.pair
 
 
-def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
-    """Phases that pack B, and A where its rows aren't contiguous, into panels, and one that multiplies them."""
+def _packed_phases(p: Product, threads: int, beforehand: int | None = None) -> tuple[list[Phase], int, int]:
+    """Phases that pack B, and A where its rows aren't contiguous, into panels, and one that multiplies them; with the bytes of
+    working memory, and those of B's panels. beforehand: the slot where B's panels are; the first phase then makes them, of slot
+    1, in slot 0.
+    """
     kind, rows_read = p.kind, _reads_rows(p)
     steps = -(-p.k // 2) if kind.pair else p.k
     if kind.tiles:
@@ -225,21 +267,35 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     steps = -(-steps // unit) * unit
     # a panel of B that only one task reads is packed by it, and is then in its processor's caches
     shared = any(count > 1 and not stride for count, stride in zip(p.batch, p.b.strides[:2], strict=False))
-    own = not (kind.tiles or shared) and panels_m <= TILE_PANELS and p.batches * panels_n >= OWN_PANELS * threads
+    own = (
+        beforehand is None
+        and not (kind.tiles or shared)
+        and panels_m <= TILE_PANELS
+        and p.batches * panels_n >= OWN_PANELS * threads
+    )
     phases: list[Phase] = []
-    scratch = p.reserved
+    scratch, packed_bytes = p.reserved, 0
     places = {"a": 0, "b": 0}
     packed: dict[str, tuple[int, ...]] = {}
     operands = [] if own else [("b", p.b, p.b.strides[3], p.b.strides[2], _Panels(p.n, width, panels_n))]
     if not rows_read:
         operands.append(("a", p.a, p.a.strides[2], p.a.strides[3], _Panels(p.m, rows, panels_m, kind.tiles)))
     for name, matrix, lane, step, size in operands:
-        phase, outer, inner = _pack_phase(p, matrix, lane, step, size, (p.k, steps, block, blocks), scratch, threads)
+        into, place, slot = SCRATCH, scratch, SCRATCH
+        supplied = name == "b" and beforehand is not None
+        if supplied:
+            into, place, slot, matrix = 0, 0, beforehand, matrix._replace(slot=1)
+        depth = (p.k, steps, block, blocks)
+        phase, outer, inner = _pack_phase(p, matrix, lane, step, size, depth, place, into, threads)
         phases.append(phase)
-        places[name] = scratch
+        places[name] = place
         elements = size.count * size.height * steps
-        packed[name] = (matrix.slot, 0, elements * inner if matrix.strides[0] else 0, elements if matrix.strides[1] else 0, 0, 0)
-        scratch += (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
+        packed[name] = (slot, 0, elements * inner if matrix.strides[0] else 0, elements if matrix.strides[1] else 0, 0, 0)
+        occupied = (elements * outer * inner * BYTES[kind.item] + 127) // 64 * 64
+        if supplied:
+            packed_bytes = occupied
+        else:
+            scratch += occupied
     share_m, share_n = _tile_shares(p, threads, panels_m, panels_n, own)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
     b_panels, source = panels_n, PACKED
@@ -272,7 +328,7 @@ def _packed_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     total = p.batches * tasks_m * tasks_n
     kernel = tile_kernel(Variant(kind, p.result, vectors, not rows_read, source, p.finish))
     phases.append(Phase(kernel, total, p.grain(total, threads), constants))
-    return phases, scratch + threads * TILE_SLOTS * rows * width * BYTES[kind.compute]
+    return phases, scratch + threads * TILE_SLOTS * rows * width * BYTES[kind.compute], packed_bytes
 
 
 def _halves(p: Product) -> list[Product]:

@@ -13,10 +13,10 @@ from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, transpose_rows, vector
 from flambeau.codegen.llvm import BRIEF
 
-# `lanes` rows or columns in panels of `step` (at most `width`); `k` steps in blocks of `block`
+# `lanes` rows or columns in panels of `step` (at most `width`), `k` steps in blocks of `block`, to `destination` in slot `into`
 CONSTANTS = (
     "slot", "offset", "batch1", "batch0_stride", "batch1_stride", "lane_stride", "k_stride", "lanes", "step", "panels",
-    "depth", "k", "block", "destination",
+    "depth", "k", "block", "destination", "into",
 )  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def packed_of(pack: Kernel, kind: Kind, width: int, together: int = 1) -> str:
     """The packing kernel of a phase: its range is batches x blocks of k x panels, of which a call of `pack` takes `together`."""
     f = Kernel()
     c = f.constants(CONSTANTS)
-    source, target = f.slot(c["slot"]), f.scratch(c["destination"])
+    source, target = f.slot(c["slot"]), f.at("i8", f.slot(c["into"]), c["destination"])
     blocks = f.maximum(f.ceiling_division(c["k"], c["block"]), 1)
     per = 2 if kind.pair else 1
     with f.loop(f["begin"], f["end"]) as index:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from flambeau.codegen.plan import Slots
-from flambeau.codegen.products.gemm import gemm_phases
+from flambeau.codegen.products.gemm import gemm_phases, prepacked
 from flambeau.codegen.products.matrix import Matrix
 from flambeau.codegen.targets.cpu import CPU
 
@@ -47,3 +47,4 @@ class Contraction(NamedTuple):
 
 
 CPU.lowers(Contraction)(gemm_phases)
+CPU.prepacks(Contraction)(prepacked)

@@ -97,7 +97,8 @@ class _Tile:
         def base(letter: str, packed: bool) -> Value:
             if not packed:
                 return base_address(f, c, letter, v.kind.storage, outer, inner)
-            return f.at(v.kind.item, f.scratch(c[letter + "_place"]), outer * c[letter + "0"] + inner * c[letter + "1"])
+            panels = f.at("i8", f.slot(c[letter + "_slot"]), c[letter + "_place"])
+            return f.at(v.kind.item, panels, outer * c[letter + "0"] + inner * c[letter + "1"])
 
         self.a, self.b = base("a", v.a_packed), base("b", v.b == PACKED)
         with f.loop(0, self.blocks) as number:

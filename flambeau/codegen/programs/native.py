@@ -170,6 +170,7 @@ class _Replay:
                 with f.when(epoch < f.load("i64", s, state.GUARD)):
                     held.set(held.get() | (epoch < f.call_pointer("i64", self._pointer(GUARD), s)))
                 wrong.set(f.select(held.get(), f.i64(PROTECTED), wrong.get()))
+                memory.unmark(f, block)
             now = f.load("i64", f.at("i8", block, memory.PTR)) + offset.get()
             f.store(now, external, NOW)
             moved = now.differs(f.load("i64", external, LAST))
@@ -306,7 +307,8 @@ class _Replay:
     def _hold(self, how: str, more: int) -> None:
         """Refer to the storages of arguments while others may run, and have memory that they lose meanwhile kept."""
         f, s = self.f, self.s
-        f.store(f.load("i64", s, state.RUNNING) + more, s, state.RUNNING)
+        for word in (state.RUNNING, state.WRITING):
+            f.store(f.load("i64", s, word) + more, s, word)
         with f.loop(0, self._word(EXTERNAL_COUNT)) as i:
             f.call("void", how, f.load("ptr", self._external(i), BLOCK))
 

@@ -19,7 +19,7 @@ from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.plan import Phase
-from flambeau.codegen.products.matrix import SERIAL_WORK
+from flambeau.codegen.products.matrix import SCRATCH, SERIAL_WORK
 from flambeau.codegen.products.micro import register_tile, steps_together, tile_addresses
 from flambeau.codegen.products.pack import pack_kernel, stride_class
 from flambeau.codegen.recurrent.cells import CELLS
@@ -241,7 +241,7 @@ class _Packed(NamedTuple):
         """The phase that packs panels `width` wide at a place of the scratch memory, and where they end."""
         slot, matrices, apart, lane, step, depth = self
         panels, item = _up(size, width), BYTES[kind.compute]
-        words = (slot, 0, matrices, 0, apart, lane, step, size, width, panels, depth, depth, depth, place)
+        words = (slot, 0, matrices, 0, apart, lane, step, size, width, panels, depth, depth, depth, place, SCRATCH)
         grain = max(1, PACKED_BYTES // (width * depth * item))
         kernel = pack_kernel(kind, width, stride_class(lane, step, size, depth))
         end = place + (matrices * panels * width * depth * item + 127) // 64 * 64

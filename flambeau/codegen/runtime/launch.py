@@ -122,6 +122,7 @@ class _Launcher:
         f.store(f.i64(0), self.frame, WATCH_WORD)
         # not 0 if there is work and an operand is without data; if one reaches outside its storage
         self.without_data, self.outside = f.variable("i64", 0), f.variable("i64", 0)
+        self.to_place = f.variable("i64", 0)  # not 0 if memory is written to that was there before
         outputs = f.at("i64", self.plan, PLAN_WORDS_BEFORE_OPERANDS)
         inputs = f.at("i64", outputs, self.n_out * OUTPUT_WORDS)
         self.descriptions = outputs, inputs, f.at("i64", inputs, self.n_in * INPUT_WORDS)
@@ -200,7 +201,7 @@ class _Launcher:
         """
         f, s = self.f, self.s
         none = f.load("ptr", s, state.NONE)
-        target, to_place = f.variable("ptr"), f.variable("i64", 0)
+        target, to_place = f.variable("ptr"), self.to_place
         with f.loop(0, self.n_out) as i:
             target.set(f.load("ptr", f["args"], i))
             description = f.at("i64", self.descriptions[0], i * OUTPUT_WORDS)
@@ -231,6 +232,7 @@ class _Launcher:
                 self._place(given, storage, i, f.at("i64", self.descriptions[0], i * OUTPUT_WORDS + 2))
                 version = f.at("i8", storage, memory.VERSION)
                 f.store(f.load("i64", version) + self.counted, version)
+                memory.unmark(f, storage)
 
     def _take_donated(self, target: Variable, none: Value, layout: Value) -> None:
         """Write to the donated tensor instead of a fresh one, if it has that layout."""
@@ -273,7 +275,10 @@ class _Launcher:
             self.f.call("void", "Py_IncRef", self.f.load("ptr", self.held, i))
 
     def _count_running(self, more: int) -> None:
-        self.f.store(self.f.load("i64", self.s, state.RUNNING) + more, self.s, state.RUNNING)
+        f, s = self.f, self.s
+        f.store(f.load("i64", s, state.RUNNING) + more, s, state.RUNNING)
+        writing = f.select(self.to_place.get().equals(0), f.i64(0), f.i64(more))
+        f.store(f.load("i64", s, state.WRITING) + writing, s, state.WRITING)
 
     def _let_go(self) -> None:
         """Give back what `_keep` took, if it did."""
@@ -324,9 +329,15 @@ class _Launcher:
         with f.when(self.scratch_bytes.differs(0)):
             scratch.set(f.call("ptr", "fb_allocate", s, self.scratch_bytes, declare=False))
             with f.when(f.address(scratch.get()).equals(0)):
-                self._let_go()
-                f.call("void", "fb_no_memory", s, self.scratch_bytes, declare=False)
-                self._fail()
+                with f.when(self.kept.get().equals(0)):
+                    self._keep()
+                    self.kept.set(f.i64(1))
+                memory.give_back(f, s, self.scratch_bytes)
+                scratch.set(f.call("ptr", "fb_allocate", s, self.scratch_bytes, declare=False))
+                with f.when(f.address(scratch.get()).equals(0)):
+                    self._let_go()
+                    f.call("void", "fb_no_memory", s, self.scratch_bytes, declare=False)
+                    self._fail()
         f.store(scratch.get(), self.frame, 1)
         return scratch.get()
 
@@ -688,9 +699,9 @@ def bytes_spanned(layout: Layout) -> int:
     return extent(layout.shape, layout.strides) * layout.dtype.itemsize
 
 
-def callable_of(plan: Plan, phases: Sequence[Phase], scratch: int, meta: bool = False) -> Callable:
+def callable_of(plan: Plan, phases: Sequence[Phase], scratch: int, meta: bool = False, threads: int = 0) -> Callable:
     """A callable `launch(out_or_None..., inputs..., scalars...)` that runs a plan, which was lowered to phases with so many bytes
-    of working memory. meta: nothing is run, and results get no memory.
+    of working memory for `threads` threads (as many as are planned now). meta: nothing is run, and results get no memory.
     """
     entered()
     _, outputs, inputs, scalars, _, release, _, counted = plan
@@ -700,7 +711,7 @@ def callable_of(plan: Plan, phases: Sequence[Phase], scratch: int, meta: bool = 
     operands = len(outputs) + len(inputs) + 2 * len(scalars)
     if operands > MAX_OPERANDS or len(outputs) > 16 or len(scalars) > 31:
         raise NotImplementedError(f"a kernel with {operands} operands; at most {MAX_OPERANDS} are supported")
-    kinds, most = 0, planned_threads()
+    kinds, most = 0, threads or planned_threads()
     for k in reversed(scalars):
         kinds = kinds << 2 | _KINDS[k]
     head: list[SupportsIndex] = [

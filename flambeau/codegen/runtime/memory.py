@@ -17,12 +17,13 @@ from flambeau.codegen.runtime import state
 HUGE = 2 << 20
 # fields of a Block, byte offsets: PyObject header 0..15
 PTR, NBYTES, VERSION, CLASS, STATE, OWNER, INFERENCE = 16, 24, 32, 40, 48, 56, 64
-EPOCH, EXPORTS, WEAK, DICT, SERIAL, SIZE = 72, 80, 88, 96, 104, 112
+EPOCH, EXPORTS, WEAK, DICT, SERIAL, MARK, SIZE = 72, 80, 88, 96, 104, 112, 120
 OWNED_ELSEWHERE = -1  # size class of memory that `owner` keeps alive
 WRITABLE = 2  # mark of an alias of inference memory (`.data`), which may be written to outside inference mode
 LENT = 1  # of memory that NumPy looks at, which stays where it is
 META = -2  # size class of the storage of a tensor without data; a kernel must not be given it
 COPY_ON_WRITE = -3  # of memory that `owner` keeps alive for several tensors, until one of them writes to it
+EXPOSED = -1  # mark of memory whose address is known outside, where anybody may write to it and nobody sees it
 # What the recorder of launches is told that happened to a Block (of READ, REBOUND: to a tensor): the first item of a pair.
 SHOWN, READ, MOVED, COUNTED, REBOUND, OVERWRITTEN = 1, 2, 3, 4, 5, 6
 
@@ -185,6 +186,28 @@ def set_writes_function() -> Function:
     return f
 
 
+def unmark(f: Function, block: Value) -> None:
+    """Emit: what was made of a Block's bytes is no longer valid, as they change, or may change from now on.
+
+    Its mark, 0 for fresh memory, is whatever runtime.weight_cache sets; EXPOSED stays.
+    """
+    mark = f.at("i8", block, MARK)
+    f.store(f.minimum(f.load("i64", mark), 0), mark)
+
+
+def give_back(f: Function, s: Value, nbytes: Value) -> None:
+    """Emit: there is no memory for `nbytes`; have some given back that is kept only because it saves time. Python code runs."""
+    giver = f.load("ptr", s, state.GIVE_BACK)
+    with f.when(f.address(giver).differs(0)):
+        count = f.call("ptr", "PyLong_FromLongLong", nbytes)
+        done = f.call("ptr", "PyObject_CallOneArg", giver, count)
+        f.call("void", "Py_DecRef", count)
+        with f.branches(f.address(done).equals(0)) as otherwise:
+            f.call("void", "PyErr_Clear")
+            otherwise()
+            f.call("void", "Py_DecRef", done)
+
+
 def dealloc_function() -> Function:
     """tp_dealloc of Block."""
     f = Function("fb_dealloc", [("self", "ptr")])
@@ -234,8 +257,11 @@ def new_block_function() -> Function:
     with f.when(nbytes >= 0):
         memory.set(f.call("ptr", "fb_allocate", s, nbytes, declare=False))
         with f.when(f.address(memory.get()).equals(0)):
-            f.call("void", "fb_no_memory", s, nbytes, declare=False)
-            f.ret(f.pointer(f.i64(0)))
+            give_back(f, s, nbytes)
+            memory.set(f.call("ptr", "fb_allocate", s, nbytes, declare=False))
+            with f.when(f.address(memory.get()).equals(0)):
+                f.call("void", "fb_no_memory", s, nbytes, declare=False)
+                f.ret(f.pointer(f.i64(0)))
     block = f.call("ptr", "PyType_GenericAlloc", f.load("ptr", s, state.STORAGE_TYPE), f.i64(0))
     f.store(memory.get(), f.at("i8", block, PTR))
     f.store(f.select(nbytes < 0, f.i64(-1) - nbytes, nbytes), f.at("i8", block, NBYTES))
@@ -325,6 +351,7 @@ def buffer_function() -> Function:
     with f.when((failed + 0).equals(0)):
         exports = f.at("i8", f["self"], EXPORTS)
         f.store(f.load("i64", exports) + 1, exports)
+        unmark(f, f["self"])
     f.ret(failed)
     return f
 
@@ -350,6 +377,10 @@ def exchange_function() -> Function:
         held = f.load("i64", first)
         f.store(f.load("i64", second), first)
         f.store(held, second)
+    marks = [f.at("i8", block, MARK) for block in (one, other)]
+    either = f.minimum(f.minimum(f.load("i64", marks[0]), f.load("i64", marks[1])), 0)  # EXPOSED goes with the memory, and stays
+    for mark in marks:
+        f.store(either, mark)
     none = f.load("ptr", s, state.NONE)
     f.call("void", "Py_IncRef", none)
     f.ret(none)
@@ -369,6 +400,7 @@ def copy_bytes_function() -> Function:
         note(f, s, MOVED, block)
         count.set(f.minimum(count.get(), f.load("i64", f.at("i8", block, NBYTES))))
         places.append(f.load("ptr", f.at("i8", block, PTR)))
+    unmark(f, f.load("ptr", f["args"], 0))
     with f.when(count.get() > 0):
         f.call("ptr", "memmove", *places, count.get())
     none = f.load("ptr", s, state.NONE)
@@ -384,13 +416,14 @@ def owner_function() -> Function:
     f = Function("fb_owner", [("self", "ptr"), ("block", "ptr")], "ptr")
     s = f.pointer(f.call("i64", "PyLong_AsLongLong", f["self"]))
     block = f["block"]
+    unmark(f, block)
     kind, owner = f.at("i8", block, CLASS), f.at("i8", block, OWNER)
     with f.when(f.load("i64", kind) >= 0):
         size = f.load("i64", f.at("i8", block, NBYTES))
         made = f.call("ptr", "fb_new_block", s, f.i64(-1) - size, declare=False)
         with f.when(f.address(made).equals(0)):
             f.ret(made)
-        for field in (PTR, CLASS, OWNER, SERIAL):
+        for field in (PTR, CLASS, OWNER, SERIAL, MARK):
             f.store(f.load("i64", f.at("i8", block, field)), f.at("i8", made, field))
         f.store(made, owner)
         f.store(f.i64(OWNED_ELSEWHERE), kind)
@@ -491,7 +524,7 @@ def make_block_type(
     Programs may set attributes; the garbage collector doesn't see a storage, so one whose attribute leads back to it is never
     freed.
     """
-    members = (_MemberDef * 11)(
+    members = (_MemberDef * 12)(
         _MemberDef(b"address", _T_LONGLONG, PTR, _READONLY, b"of the first byte, for who won't read or write there"),
         _MemberDef(b"serial", _T_LONGLONG, SERIAL, _READONLY, b"the number of its memory, which later memory has not"),
         _MemberDef(b"capacity", _T_LONGLONG, NBYTES, _READONLY, b"size in bytes"),
@@ -500,6 +533,9 @@ def make_block_type(
         _MemberDef(b"size_class", _T_LONGLONG, CLASS, 0, b"-1: the memory belongs to another object; 1: an array looks at it"),
         _MemberDef(b"owner", _T_OBJECT, OWNER, _READONLY, b"that object, or None"),
         _MemberDef(b"exports", _T_LONGLONG, EXPORTS, _READONLY, b"how many arrays and other views show its bytes"),
+        _MemberDef(
+            b"mark", _T_LONGLONG, MARK, 0, b"what nobody changes while the bytes stay as they are; -1: they were shown outside"
+        ),
         _MemberDef(b"__weaklistoffset__", _T_SIZE, WEAK, _READONLY, None),
         _MemberDef(b"__dictoffset__", _T_SIZE, DICT, _READONLY, None),
         _MemberDef(),

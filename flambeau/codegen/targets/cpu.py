@@ -13,8 +13,8 @@ from typing import Any
 from flambeau.base.flags import flags
 from flambeau.codegen import cpu
 from flambeau.codegen.loops.schedule import lay
-from flambeau.codegen.plan import Loops, Phase, Plan
-from flambeau.codegen.runtime import launch
+from flambeau.codegen.plan import Loops, Phase, Plan, Prepacked
+from flambeau.codegen.runtime import launch, weight_cache
 from flambeau.codegen.runtime.threads import planned_threads
 
 Lowered = tuple[list[Phase], int]  # and the bytes of working memory that they share
@@ -28,6 +28,7 @@ class _CPU:
 
     def __init__(self) -> None:
         self._lowerings: dict[type, Callable[..., Lowered]] = {Loops: lay}
+        self._prepacks: dict[type, Callable[[Any, int], Prepacked | None]] = {}
         self.made: list[Plan] | None = None  # where plans are noted, while somebody wants to know
 
     @property
@@ -46,6 +47,24 @@ class _CPU:
             return lower
 
         return note
+
+    def prepacks(self, kind: type) -> Callable[[Callable[[Any, int], Prepacked | None]], Callable[[Any, int], Prepacked | None]]:
+        """Decorate a function that takes such a step, and the slot in which it may find what one operand was packed to: it gives
+        the step's two halves, or None where that operand isn't packed.
+        """
+
+        def note(divide: Callable[[Any, int], Prepacked | None]) -> Callable[[Any, int], Prepacked | None]:
+            self._prepacks[kind] = divide
+            return divide
+
+        return note
+
+    def _prepacked(self, plan: Plan) -> Prepacked | None:
+        """The halves of the plan's only step, if it has one that can be divided."""
+        if len(plan.steps) != 1 or plan.scalars or not plan.outputs or plan.outputs[0].device.stand_ins is not None:
+            return None
+        divide = self._prepacks.get(plan.steps[0].__class__)
+        return None if divide is None else divide(plan.steps[0], len(plan.outputs) + len(plan.inputs))
 
     def lower(self, step: Any) -> Lowered:
         if step.__class__ is Phase:
@@ -76,7 +95,9 @@ class _CPU:
             self.made.append(plan)
         if flags.debug >= 2:
             print(f"plan {described(plan)}")
-        return launch.callable_of(plan, phases, scratch)
+        made = launch.callable_of(plan, phases, scratch)
+        halves = self._prepacked(plan)
+        return made if halves is None or not weight_cache.pays(halves) else weight_cache.keeping(plan, made, halves)
 
 
 CPU = _CPU()

@@ -24,7 +24,7 @@ from flambeau.base.dtype import bfloat16, dtype, float16, float32
 from flambeau.base.locks import short_lock
 from flambeau.base.naming import public_module
 from flambeau.base.warn import called_by_program
-from flambeau.codegen.runtime import launch, state
+from flambeau.codegen.runtime import launch, state, weight_cache
 
 __all__ = [
     "active",
@@ -192,6 +192,7 @@ class _Local(threading.local):
 
 
 local = _Local()
+weight_cache.wants_gradient = lambda x: x._node is not None and local.grad
 
 # ---------------------------------------------------------------- grad mode
 

@@ -15,6 +15,7 @@ from typing import Any
 from flambeau.base import warn
 from flambeau.base.flags import WINOGRAD, flags
 from flambeau.base.layout import clear_caches
+from flambeau.codegen.runtime import weight_cache
 from flambeau.core.operator.arguments import refused
 
 
@@ -139,6 +140,25 @@ def set_winograd(when: str) -> None:
 def get_winograd() -> str:
     """What set_winograd was given: "auto", "always" or "never"."""
     return flags.winograd
+
+
+def set_weight_cache(most: str | int) -> None:
+    """How many bytes are kept of weights that don't change between calls, packed as products and convolutions read them: "auto"
+    for an eighth of the machine's memory, "never", or a number. What is kept already is given back. It is flambeau's own; the
+    environment's FLAMBEAU_WEIGHT_CACHE is its first value.
+    """
+    number = isinstance(most, int) and not isinstance(most, bool) and most >= 0
+    if not number and most not in ("auto", "never"):
+        raise ValueError(f"set_weight_cache: expected 'auto', 'never' or a number of bytes, got {most!r}")
+    flags.weight_cache = most
+    weight_cache.clear()
+    weight_cache.set_limit()
+    clear_caches()  # plans look there or don't
+
+
+def get_weight_cache() -> str | int:
+    """What set_weight_cache was given: "auto", "never" or a number of bytes."""
+    return flags.weight_cache
 
 
 def get_float32_matmul_precision() -> str:

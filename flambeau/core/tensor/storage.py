@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 import numpy as np
 
 from flambeau.base.locks import short_lock
-from flambeau.codegen.runtime import launch, memory, state
+from flambeau.codegen.runtime import launch, memory, state, weight_cache
 from flambeau.codegen.targets.cpu import CPU
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         writes: int
         inference: int
         epoch: int
+        mark: int
         owner: Any
         size_class: int
 else:
@@ -155,6 +156,14 @@ def copy_bytes(into: Any, source: Any, count: int) -> None:
     launch.copy_bytes(into, source, count)
 
 
+def show(storage: Any) -> None:
+    """Somebody gets the address of the memory, and may write there without being seen."""
+    materialize(storage)
+    storage.mark = memory.EXPOSED
+    if isinstance(storage.owner, Storage):
+        storage.owner.mark = memory.EXPOSED
+
+
 def resizable(storage: Any) -> bool:
     """Whether the memory can get another size: it is the allocator's, no part of a storage, and was never handed to NumPy."""
     whole = root(storage)
@@ -221,20 +230,23 @@ def exchange(one: Any, other: Any) -> None:
 
 def _forked() -> None:
     """What other threads were running ended with the fork."""
-    state.words[state.RUNNING] = 0
+    state.words[state.RUNNING] = state.words[state.WRITING] = 0
 
 
 os.register_at_fork(after_in_child=_forked)
 
 
 def memory_statistics() -> dict[str, int]:
-    """What the caching allocator holds: bytes in tensors now and at most, bytes kept for reuse, allocations so far."""
+    """What the caching allocator holds: bytes in tensors now and at most, bytes kept for reuse, allocations so far, and the bytes
+    of those in tensors that are packed weights.
+    """
     words = state.words
     return {
         "allocated_bytes": words[state.ALLOCATED],
         "peak_allocated_bytes": words[state.ALLOCATED_PEAK],
         "cached_bytes": words[state.CACHED],
         "allocations": words[state.ALLOCATIONS],
+        "weight_cache_bytes": weight_cache.total(),
     }
 
 
@@ -243,5 +255,6 @@ def reset_peak() -> None:
 
 
 def empty_cache() -> None:
-    """Give the memory kept for reuse back to the system."""
+    """Give the memory kept for reuse back to the system, and packed weights."""
+    weight_cache.clear()
     launch.empty_cache()

@@ -17,7 +17,7 @@ from flambeau.base.naming import PACKAGE
 from flambeau.codegen.plan import Plan
 from flambeau.codegen.runtime import launch
 from flambeau.codegen.targets import lowered
-from flambeau.core.tensor.storage import COPY_ON_WRITE, Storage, materialize
+from flambeau.core.tensor.storage import COPY_ON_WRITE, Storage, show
 
 _get_shape = attrgetter("_layout.shape")
 
@@ -117,8 +117,8 @@ class Tensor:
 
     def data_ptr(self) -> int:
         """Address of the first element."""
-        if self._storage.size_class == COPY_ON_WRITE:  # whoever has an address may write
-            materialize(self._storage)
+        if self._storage.mark >= 0 or self._storage.size_class == COPY_ON_WRITE:
+            show(self._storage)
         return self._storage.ptr + self._offset * self._layout.dtype.itemsize if self._layout.numel else 0
 
     def is_floating_point(self) -> bool:

@@ -161,7 +161,7 @@ class _Untyped(Common):
 
     def data_ptr(self: Any) -> int:
         """The address of the first byte; 0 without memory."""
-        memory.materialize(self)
+        memory.show(self)
         return self.ptr
 
     @property
