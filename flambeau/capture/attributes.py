@@ -20,6 +20,7 @@ from flambeau.capture.kinds import (
     OF_VALUES,
     SLOTS,
     in_class,
+    is_a,
     is_made_by_class_statement,
 )
 from flambeau.capture.provenance import Provenance
@@ -36,18 +37,21 @@ class Attributes(Provenance):
 
     def attribute(self, o: Any, name: str) -> Any:
         cls = type(o)
-        if self.reason is not None or cls in IMMUTABLE or cls in CONTAINERS or isinstance(o, enum.Enum):
+        if self.reason is not None or cls in IMMUTABLE or cls in CONTAINERS or is_a(o, enum.Enum):
             return getattr(o, name)
-        if isinstance(o, Tensor):
+        if is_a(o, Tensor):
             return self._attribute_of_tensor(o, name)
         if cls is ModuleType:
             return self._attribute_of_module(o, name)
-        if isinstance(o, type):
+        if is_a(o, type):
             return self._attribute_of_class(o, name)
         if cls is super:
             return self._attribute_of_super(o, name)
-        if cls is FunctionType or cls is MethodType or cls is functools.partial or isinstance(o, C_FUNCTIONS):
+        if cls is FunctionType or cls is MethodType or cls is functools.partial or is_a(o, C_FUNCTIONS):
             if self.of_environment(o) and name not in ("__self__", "__func__", "__name__", "__qualname__", "func", "args"):
+                if cls is FunctionType and name in ("__code__", "__defaults__", "__kwdefaults__"):
+                    self.guards.function(o, f"the function {o.__qualname__}")
+                    return self.reach(getattr(o, name))
                 if cls is not FunctionType or hasattr(FunctionType, name):
                     self.refuse(f"the attribute {name} of a function is read")
                 else:
@@ -100,6 +104,8 @@ class Attributes(Provenance):
         except AttributeError:
             own = None
         if own is not None:
+            if self.is_written(own, name):
+                mine = False
             if mine:
                 self.guards.dict_of(o, own)
                 self.guards.item(own, name, f"the attribute {name}", self._kept(own.get(name)))
@@ -134,7 +140,9 @@ class Attributes(Provenance):
         found = in_class(type(o), name)
         if found is ABSENT:
             if id(o) in self.arguments:
-                self.refuse(f"the attribute {name} of an argument is read")
+                if o.__dict__:
+                    self.refuse(f"the attribute {name} of an argument is read")
+                self.bare.add(id(o))
             elif self.of_environment(o):
                 self.guards.item(o.__dict__, name, f"the attribute {name} of a tensor", False)
                 return self.reach(getattr(o, name))
@@ -169,7 +177,7 @@ class Attributes(Provenance):
 
     def _attribute_of_super(self, o: Any, name: str) -> Any:
         this, start = o.__self__, o.__thisclass__
-        cls = this if isinstance(this, type) and issubclass(this, start) else type(this)
+        cls = this if is_a(this, type) and issubclass(this, start) else type(this)
         self.guards.class_state(cls, f"attributes of {cls.__qualname__}")
         order = cls.__mro__
         for base in order[order.index(start) + 1 :]:
@@ -177,7 +185,7 @@ class Attributes(Provenance):
                 found = base.__dict__[name]
                 if type(found) is FunctionType:
                     self.reach(found)
-                    return found if isinstance(this, type) else MethodType(found, this)
+                    return found if is_a(this, type) else MethodType(found, this)
                 if type(found) is property:
                     return self.call(self.reach(found.fget), this)
                 break
@@ -187,16 +195,36 @@ class Attributes(Provenance):
     def set_attribute(self, o: Any, name: str, value: Any) -> None:
         if self.reason is None:
             writer = in_class(type(o), "__setattr__")
-            if not isinstance(o, (Tensor, type)) and type(writer) is FunctionType:
+            if not is_a(o, (Tensor, type)) and type(writer) is FunctionType:
                 self._pinned_class(o)
                 self.call(self.reach(writer), o, name, value)
                 return
             found = in_class(type(o), name)
-            if type(found) is property and not isinstance(o, Tensor) and found.fset is not None:
+            if type(found) is property and not is_a(o, Tensor) and found.fset is not None:
                 self.call(self.reach(found.fset), o, value)
+                return
+            if type(writer) is not FunctionType and self._set_own(o, name):
+                object.__setattr__(o, name, value)
                 return
             self._written(o, f"the attribute {name} of a {type(o).__qualname__} is set")
         setattr(o, name, value)
+
+    def _set_own(self, o: Any, name: str) -> bool:
+        """Whether an attribute of an object of the environment, that is to be set, is an entry of the object's dict."""
+        cls = type(o)
+        if not self.of_environment(o) or is_a(o, (Tensor, type, ModuleType)) or not is_made_by_class_statement(cls):
+            return False
+        kind = type(in_class(cls, name))
+        if kind is not type(ABSENT) and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+            return False
+        try:
+            own = object.__getattribute__(o, "__dict__")
+        except AttributeError:
+            return False
+        self._pinned_class(o)
+        self.guards.dict_of(o, own)
+        self.write(own, name)
+        return True
 
     def delete_attribute(self, o: Any, name: str) -> None:
         if self.reason is None:
@@ -209,5 +237,5 @@ class Attributes(Provenance):
         delattr(o, name)
 
     def _written(self, o: Any, what: str) -> None:
-        if self.of_environment(o) or isinstance(o, (type, ModuleType)):
+        if self.of_environment(o) or is_a(o, (type, ModuleType)):
             self.refuse(what)

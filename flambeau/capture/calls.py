@@ -8,13 +8,23 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType, WrapperDescriptorType
+from types import CodeType, FunctionType, MethodDescriptorType, MethodType, MethodWrapperType, ModuleType, WrapperDescriptorType
 from typing import Any
 
 from flambeau.capture.builtins import PURE, SCALARS, method_kind
 from flambeau.capture.instrument import Instrumented
 from flambeau.capture.items import Items
-from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, STATEFUL, in_class, is_of_namedtuple, is_trusted
+from flambeau.capture.kinds import (
+    C_FUNCTIONS,
+    GENERIC_READERS,
+    IMMUTABLE,
+    STATEFUL,
+    TENSORS,
+    in_class,
+    is_a,
+    is_of_namedtuple,
+    is_trusted,
+)
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Calls"]
@@ -43,9 +53,9 @@ class Calls(Items):
             return self._call_function(f, args, kwargs)
         if cls is MethodType:
             return self.call(self.reach(f.__func__), f.__self__, *args, **kwargs)
-        if isinstance(f, C_FUNCTIONS):
+        if is_a(f, C_FUNCTIONS):
             return self._call_native(f, args, kwargs)
-        if isinstance(f, type):
+        if is_a(f, type):
             return self._call_class(f, args, kwargs)
         if cls is functools.partial:
             if self.of_environment(f):
@@ -64,6 +74,9 @@ class Calls(Items):
         if code in self.codes:  # made in this call, by instrumented code
             return f(*args, **kwargs)
         if is_trusted(code):
+            within = getattr(f, "__wrapped__", None)
+            if type(within) is FunctionType and not is_trusted(within.__code__):  # in what only shortens tracebacks
+                return self.call(self.reach(within), *args, **kwargs)
             if f.__name__ in STATEFUL:
                 self.refuse(f"{f.__name__} is called")
             for each in (*args, *kwargs.values()):
@@ -108,31 +121,37 @@ class Calls(Items):
         return cls(*args, **kwargs)
 
     def _call_native(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if isinstance(f, (MethodDescriptorType, WrapperDescriptorType)):
-            return self._call_unbound(f, args, kwargs)
+        if is_a(f, (MethodDescriptorType, WrapperDescriptorType)):
+            if not args:
+                return f(*args, **kwargs)
+            return self._call_native(f.__get__(args[0], type(args[0])), args[1:], kwargs)
+        if type(f) is MethodWrapperType and not kwargs:
+            unbound = getattr(f.__objclass__, f.__name__)
+            if unbound in GENERIC_READERS:
+                return self._generic(f.__self__, args[0], False)
+            if unbound is object.__setattr__ and self._set_own(f.__self__, args[0]):
+                return f(*args)
+            if unbound in (object.__setattr__, object.__delattr__):
+                self._written(f.__self__, f"the attribute {args[0]} of a {type(f.__self__).__qualname__} is set")
+                return f(*args)
+            if unbound is object.__init__:
+                return f(*args)
         special = _SPECIAL.get(f)
         if special is not None:
             return special(self, *args, **kwargs)
         owner = getattr(f, "__self__", None)
-        if f in PURE and (owner is None or isinstance(owner, ModuleType)):
+        if f in PURE and (owner is None or is_a(owner, ModuleType)):
             for each in kwargs.values():
                 self.touch(each)
             return f(*self._looked_into(args), **kwargs)
         name = f.__name__
-        kind = method_kind(owner, name) if owner is not None and not isinstance(owner, (ModuleType, type)) else None
+        kind = method_kind(owner, name) if owner is not None and not is_a(owner, (ModuleType, type)) else None
         if kind == "reads":
             return self._call_reading(f, owner, name, args, kwargs)
         if kind == "writes":
             self._written(owner, f"a {type(owner).__qualname__} of the surroundings is changed by {name}")
             for each in (*args, *kwargs.values()):
                 self.touch(each)
-            return f(*args, **kwargs)
-        if name in ("__init__", "__init_subclass__", "__enter__", "__exit__") and getattr(type(owner), name, None) is getattr(
-            object, name, 0
-        ):
-            return f(*args, **kwargs)
-        if name == "__setattr__" and f.__objclass__ is object if hasattr(f, "__objclass__") else False:
-            self._written(owner, f"the attribute {args[0]} of a {type(owner).__qualname__} is set")
             return f(*args, **kwargs)
         self.refuse(f"the function {getattr(f, '__qualname__', f)}, which is written in C, is called")
         return f(*args, **kwargs)
@@ -141,28 +160,13 @@ class Calls(Items):
         """Arguments of a function in C, which may iterate over them."""
         for each in args:
             self.touch(each)
-            yield (
-                self.each(each)
-                if type(in_class(type(each), "__iter__")) is FunctionType and not isinstance(each, Tensor)
-                else each
-            )
-
-    def _call_unbound(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A method of a class in C that is given its object: `dict.get(d, k)`, `object.__setattr__(o, name, value)`."""
-        if args and f is object.__getattribute__:
-            return self._generic(args[0], args[1], False)
-        if args and f is object.__setattr__:
-            self._written(args[0], f"the attribute {args[1]} of a {type(args[0]).__qualname__} is set")
-            return f(*args, **kwargs)
-        if f is object.__init__:
-            return f(*args, **kwargs)
-        if not args:
-            return f(*args, **kwargs)
-        return self._call_native(f.__get__(args[0], type(args[0])), args[1:], kwargs)
+            yield (self.each(each) if type(in_class(type(each), "__iter__")) is FunctionType and not is_a(each, Tensor) else each)
 
     def _call_reading(self, f: Any, owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         mine = self.of_environment(owner)
-        if name == "get" and isinstance(owner, dict) and mine and type(args[0]) in SCALARS and id(owner) not in self.touched:
+        if name == "get" and mine and type(owner) is dict and type(args[0]) in SCALARS and self.is_written(owner, args[0]):
+            return f(*args, **kwargs)
+        if name == "get" and is_a(owner, dict) and mine and type(args[0]) in SCALARS and id(owner) not in self.touched:
             value = f(*args, **kwargs)
             self.guards.item(owner, args[0], f"the entry {args[0]!r} of a dict", args[0] not in owner or self._kept(value))
             return self.reach(value) if args[0] in owner else value
@@ -176,12 +180,17 @@ class Calls(Items):
             self.guards.class_of(value, "the class of an object")
         self.touch(classes)
         for each in classes if isinstance(classes, tuple) else (classes,):
+            if each in TENSORS:
+                continue
             check = in_class(type(each), "__instancecheck__")
-            if isinstance(each, abc.ABCMeta):
+            if is_a(each, abc.ABCMeta):
                 known = functools.partial(_none_registered_since, abc.get_cache_token())
                 self.guards.asked(known, "classes registered with abstract ones")
             elif type(check) is FunctionType and not is_trusted(check.__code__):
                 return bool(self.call(self.reach(check), each, value))
+        if type(in_class(type(value), "__getattribute__")) is FunctionType:  # isinstance may ask it for a class
+            shown = self.attribute(value, "__class__")
+            return is_a(value, classes) or (isinstance(shown, type) and issubclass(shown, classes))
         return isinstance(value, classes)
 
     def _getattr(self, o: Any, name: str, *default: Any) -> Any:
@@ -201,7 +210,7 @@ class Calls(Items):
 
     def _len(self, o: Any) -> int:
         method = in_class(type(o), "__len__")
-        if type(method) is FunctionType and not isinstance(o, Tensor):
+        if type(method) is FunctionType and not is_a(o, Tensor):
             self._pinned_class(o)
             return self.call(self.reach(method), o)
         return len(self.touch(o))

@@ -16,7 +16,7 @@ from typing import Any
 
 from flambeau.base.dtype import get_default_dtype
 from flambeau.base.flags import flags
-from flambeau.capture.kinds import IMMUTABLE, TENSORS
+from flambeau.capture.kinds import IMMUTABLE, TENSORS, is_a
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.results import NoRecipe, Recipe
 from flambeau.codegen.programs import Busy, Refusal, Replay, Tape, Unfit
@@ -37,11 +37,12 @@ MOST_REFUSALS = 3  # of one kind, after which its calls run as they are
 class Entry:
     """A program, and what must hold for it to answer a call."""
 
-    def __init__(self, recorder: Recorder, replay: Replay, recipe: Recipe) -> None:
+    def __init__(self, recorder: Recorder, replay: Replay, recipe: Recipe, tensors: list[Tensor]) -> None:
         self.guards = recorder.guards
         self.check, self.reasons = recorder.guards.finish()
-        self.replay, self.build = replay, recipe.build
+        self.replay, self.build, self.effects = replay, recipe.build, recipe.effects
         self.pinned = frozenset(key for key in recorder.tensors if key not in recorder.arguments)
+        self.bare = [i for i, x in enumerate(tensors) if id(x) in recorder.bare]
         self.hits = 0
 
     def answer(self, tensors: list[Tensor]) -> Any:
@@ -51,19 +52,26 @@ class Entry:
             raise Unfit(self.reasons[failed])
         if not self.pinned.isdisjoint(map(id, tensors)):
             raise Unfit("an argument is a tensor of the surroundings")
+        if any(tensors[i].__dict__ for i in self.bare):
+            raise Unfit("an argument has attributes of its own")
         made = self.replay(*tensors)
         self.hits += 1
+        for table, key, part in self.effects:
+            if part is None:
+                table.pop(key, None)
+            else:
+                table[key] = part(made)
         return self.build(made)
 
 
 class Captured:
     """A function that is recorded and replayed; `refusals` are the reasons why calls were not, with how often.
 
-    bits: the results of replays are those of the function, to the last bit.
+    The results of replays are those of the function, to the last bit. exporting: what `local.exporting` is when it is called.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
+    def __init__(self, function: Callable[..., Any], exporting: str = "") -> None:
+        self.function, self.exporting = function, exporting
         functools.update_wrapper(self, function, updated=())
         self.entries: dict[Any, list[Entry]] = {}
         self.calls: dict[Any, int] = {}  # by kind: recordings that were refused, or MOST_REFUSALS if no more are to be made
@@ -72,7 +80,7 @@ class Captured:
         self.retired = not guards.available()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.retired or _special():
+        if self.retired or _special(self.exporting):
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         try:
@@ -127,7 +135,7 @@ class Captured:
                     recorder.refuse(program.reason)
                 else:
                     entries = self.entries.setdefault(key, [])
-                    entries.insert(0, Entry(recorder, Replay(program), recipe))
+                    entries.insert(0, Entry(recorder, Replay(program), recipe, tensors))
                     del entries[MOST_ENTRIES:]
                     self.calls[key] -= 1
                     self.misses = 0 if any(entry.hits for entry in entries) else self.misses
@@ -137,7 +145,7 @@ class Captured:
             self._refused(recorder.reason)
 
 
-def _special() -> bool:
+def _special(exporting: str) -> bool:
     """Whether something is on that sees calls one by one, a profiler or debugger, or a recording, whose part the call is then."""
     return bool(
         modes.active.count
@@ -145,7 +153,7 @@ def _special() -> bool:
         or state.words[state.TAPE]
         or sys.getprofile()
         or sys.gettrace()
-        or local.exporting
+        or local.exporting != exporting
     )
 
 
@@ -204,7 +212,7 @@ def _structure(value: Any, tensors: list[Tensor]) -> Any:
         return cls, *[_structure(each, tensors) for each in value]
     if cls is dict:
         return cls, *[(_constant_key(key), _structure(each, tensors)) for key, each in value.items()]
-    if isinstance(value, Tensor):
+    if is_a(value, Tensor):
         raise _Unknown(f"an argument of the class {cls.__name__}")
     if cls in IMMUTABLE:
         return cls, repr(value)

@@ -12,7 +12,7 @@ from typing import Any
 
 from flambeau.capture.attributes import Attributes
 from flambeau.capture.builtins import CONTAINERS, SCALARS
-from flambeau.capture.kinds import ABSENT, IMMUTABLE, in_class, is_made_by_class_statement
+from flambeau.capture.kinds import ABSENT, IMMUTABLE, in_class, is_a, is_made_by_class_statement
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Items"]
@@ -25,7 +25,7 @@ class Items(Attributes):
         cls = type(o)
         if self.reason is not None or cls in IMMUTABLE:
             return o[key]
-        mine = self.of_environment(o)
+        mine = self.of_environment(o) and not (cls is dict and type(key) in SCALARS and self.is_written(o, key))
         if cls in (dict, collections.OrderedDict) or (cls is collections.defaultdict and key in o):
             if mine:
                 if type(key) not in SCALARS and type(key).__hash__ is not object.__hash__ and not isinstance(key, type):
@@ -40,14 +40,14 @@ class Items(Attributes):
                 self.refuse("a defaultdict is asked for what it hasn't got")
             self.touch(o)
             return self.reach(o[key]) if mine else o[key]
-        if isinstance(o, Tensor):
+        if is_a(o, Tensor):
             return o[self.touch(key)]
         method = in_class(cls, "__getitem__")
         if type(method) is FunctionType:
             self._pinned_class(o)
             return self.call(self.reach(method), o, key)
         self.touch(o)
-        if mine or isinstance(o, type):
+        if mine or is_a(o, type):
             self.refuse(f"an item of a {cls.__qualname__} is read")
         return o[key]
 
@@ -57,7 +57,7 @@ class Items(Attributes):
 
     def each(self, o: Any) -> Any:
         cls = type(o)
-        if self.reason is not None or cls in IMMUTABLE or isinstance(o, Tensor):
+        if self.reason is not None or cls in IMMUTABLE or is_a(o, Tensor):
             return o
         mine = self.of_environment(o)
         if cls in CONTAINERS:
@@ -91,7 +91,7 @@ class Items(Attributes):
 
     # ---- operators
     def same(self, a: Any, b: Any) -> bool:
-        if self.reason is None and isinstance(a, Tensor) and isinstance(b, Tensor):
+        if self.reason is None and is_a(a, Tensor) and is_a(b, Tensor):
             if (id(a) in self.arguments) is not (id(b) in self.arguments) and self.of_environment(a) and self.of_environment(b):
                 self.refuse("an argument is compared with a tensor of the surroundings by identity")
         return a is b
@@ -99,7 +99,7 @@ class Items(Attributes):
     def contains(self, value: Any, container: Any) -> bool:
         if self.reason is None:
             if type(container) in (dict, collections.OrderedDict) and self.of_environment(container) and type(value) in SCALARS:
-                if id(container) not in self.touched:
+                if id(container) not in self.touched and not self.is_written(container, value):
                     self.guards.item(container, value, f"whether {value!r} is in a dict", True)
             elif type(container) not in CONTAINERS and type(container) not in IMMUTABLE:
                 method = in_class(type(container), "__contains__")
@@ -113,7 +113,7 @@ class Items(Attributes):
         return value in container
 
     def augmented(self, value: Any) -> Any:
-        if self.reason is None and type(value) not in IMMUTABLE and not isinstance(value, Tensor):
+        if self.reason is None and type(value) not in IMMUTABLE and not is_a(value, Tensor):
             if self.of_environment(value) and type(value) not in (tuple, frozenset):
                 self.refuse(f"a {type(value).__name__} of the surroundings is changed in place")
             self.touch(value)
@@ -122,13 +122,15 @@ class Items(Attributes):
     # ---- changes
     def set_item(self, o: Any, key: Any, value: Any) -> None:
         if self.reason is None:
-            if isinstance(o, Tensor):
+            if is_a(o, Tensor):
                 self.touch(key)
                 self.touch(value)
             elif type(in_class(type(o), "__setitem__")) is FunctionType:
                 self._pinned_class(o)
                 self.call(self.reach(in_class(type(o), "__setitem__")), o, key, value)
                 return
+            elif type(o) is dict and type(key) in SCALARS and self.of_environment(o) and id(o) not in self.arguments:
+                self.write(o, key)
             else:
                 self._written(o, f"an item of a {type(o).__qualname__} is set")
         o[key] = value

@@ -18,6 +18,8 @@ from types import (
 )
 from typing import Any
 
+import numpy as np
+
 import flambeau as torch
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Size
@@ -26,10 +28,12 @@ from flambeau.capture.builtins import CONTAINERS, SCALARS
 _PACKAGE = torch.__file__.rsplit("/", 1)[0] + "/"
 #: This room, and what it stands on, whose functions are called between those of a call.
 OWN = tuple(_PACKAGE + place for place in ("capture/", "codegen/runtime/guards.py", "codegen/programs/"))
-STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<frozen ")
-INSTALLED = tuple({sysconfig.get_path("purelib") + "/", sysconfig.get_path("platlib") + "/"})
+_STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<frozen ")
+_INSTALLED = tuple({sysconfig.get_path("purelib") + "/", sysconfig.get_path("platlib") + "/"})
+_NUMPY = str(np.__file__).rsplit("/", 1)[0] + "/"
 #: Rooms whose functions read nothing but arguments, modes and settings; the rest of flambeau is instrumented like a program.
-_TRUSTED = tuple(_PACKAGE + room + "/" for room in ("base", "ir", "codegen", "core", "ops", "transform", "dispatcher"))
+_ROOMS = "base ir codegen core ops transform dispatcher compiler".split()
+_TRUSTED = (*(_PACKAGE + room + "/" for room in _ROOMS), _PACKAGE + "nn/parameter.py", _PACKAGE + "jit/tracing/current.py")
 TENSORS: frozenset[Any] = frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.Buffer))
 IMMUTABLE = SCALARS | {DType, Size, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo, property}
 SLOTS = (GetSetDescriptorType, MemberDescriptorType)
@@ -56,6 +60,12 @@ def is_trusted(code: CodeType) -> bool:
     return code.co_filename.startswith(("<flambeau", *_TRUSTED))
 
 
+def is_of_a_library(code: CodeType) -> bool:
+    """Whether a function is of what trusted rooms use: Python's library, or NumPy."""
+    name = code.co_filename
+    return name.startswith(_NUMPY) or (name.startswith(_STANDARD_LIBRARY) and not name.startswith(_INSTALLED))
+
+
 def is_of_namedtuple(names: dict[str, Any]) -> bool:
     """Whether these are the globals of a constructor that collections.namedtuple wrote."""
     return str(names.get("__name__", "")).startswith("namedtuple_")
@@ -64,6 +74,11 @@ def is_of_namedtuple(names: dict[str, Any]) -> bool:
 def is_made_by_class_statement(cls: type) -> bool:
     """Whether a class is a program's, not one of C code; SimpleNamespace counts, as all of it is its dict."""
     return bool(cls.__flags__ & 1 << 9) or cls is SimpleNamespace
+
+
+def is_a(value: Any, classes: Any) -> bool:
+    """isinstance without asking the object, whose `__class__` may be code of the program."""
+    return issubclass(type(value), classes)
 
 
 def in_class(cls: type, name: str) -> Any:

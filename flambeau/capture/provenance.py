@@ -12,7 +12,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from flambeau.capture.builtins import CONTAINERS, SCALARS
-from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, TENSORS, is_made_by_class_statement
+from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, TENSORS, is_a, is_made_by_class_statement
 from flambeau.codegen.runtime.guards import Guards
 from flambeau.core.tensor.tensor import Tensor
 
@@ -33,6 +33,8 @@ class Provenance:
         self.arguments: dict[int, Any] = {}  # those of the environment that are looked up anew in every call
         self.tensors: dict[int, Tensor] = {}
         self.touched: set[int] = set()
+        self.bare: set[int] = set()  # arguments, tensors, that must have no attributes of their own
+        self.writes: dict[tuple[int, Any], dict[Any, Any]] = {}  # entries of the environment's dicts that the call sets
         self._places: dict[int, tuple[Any, ...]] = {}  # of tensors of the environment, before the call
 
     def refuse(self, reason: str) -> None:
@@ -69,7 +71,7 @@ class Provenance:
         if self.reason is not None or type(value) in IMMUTABLE or id(value) in self.environment:
             return value
         self.environment[id(value)] = value
-        if isinstance(value, Tensor):
+        if is_a(value, Tensor):
             if type(value) not in TENSORS:
                 self.refuse(f"a tensor of the class {type(value).__name__}")
                 return value
@@ -87,9 +89,7 @@ class Provenance:
     def is_constant(self, value: Any) -> bool:
         """Whether a value is the same in every call that guards let pass: a scalar, or an object of the environment."""
         return (
-            type(value) in IMMUTABLE
-            or isinstance(value, enum.Enum)
-            or (self.of_environment(value) and id(value) not in self.arguments)
+            type(value) in IMMUTABLE or is_a(value, enum.Enum) or (self.of_environment(value) and id(value) not in self.arguments)
         )
 
     def look_back(self) -> None:
@@ -97,6 +97,16 @@ class Provenance:
         for key, tensor in self.tensors.items():
             if self._places[key] != _place_of(tensor):
                 self.refuse("a tensor of the surroundings got other memory, another shape or another gradient")
+
+    # ---- what the call writes
+    def write(self, table: dict[Any, Any], key: Any) -> None:
+        """An entry of a dict of the environment is about to be set: from here on it is the call's own, and an effect of it."""
+        self.environment[id(table)] = table
+        self.writes[id(table), key] = table
+
+    def is_written(self, table: dict[Any, Any], key: Any) -> bool:
+        """Whether the call has set an entry of a dict."""
+        return bool(self.writes) and (id(table), key) in self.writes
 
     # ---- what C code may look into
     def touch(self, value: Any) -> Any:
@@ -106,8 +116,8 @@ class Provenance:
             return value
         if cls in CONTAINERS:
             self._touch_container(value)
-        elif isinstance(value, (Tensor, type, FunctionType, MethodType, ModuleType, enum.Enum, *C_FUNCTIONS)):
-            if isinstance(value, type) and self.of_environment(value):
+        elif is_a(value, (Tensor, type, FunctionType, MethodType, ModuleType, enum.Enum, *C_FUNCTIONS)):
+            if is_a(value, type) and self.of_environment(value):
                 self.guards.class_state(value, f"attributes of {value.__qualname__}")
         elif is_made_by_class_statement(cls):  # made by a class statement
             self._pinned_class(value)
@@ -124,17 +134,17 @@ class Provenance:
             if id(value) in self.touched:
                 return
             self.touched.add(id(value))
-        if isinstance(value, dict):
+        if is_a(value, dict):
             if mine:
                 self._whole_dict(value)
             elements: Any = [*dict.keys(value), *dict.values(value)]
-        elif isinstance(value, list):
+        elif is_a(value, list):
             if mine:
                 self.guards.list_items(value, "the elements of a list", keep=True)
             elements = list.copy(value)
         else:
             elements = list(value)
-            if mine and not isinstance(value, (tuple, frozenset)):
+            if mine and not is_a(value, (tuple, frozenset)):
                 self.guards.asked(lambda: list(value) == elements, "the elements of a set or deque")
         for each in elements:
             if mine:
@@ -144,6 +154,8 @@ class Provenance:
 
     def _whole_dict(self, table: dict[Any, Any]) -> None:
         keys = list(dict.keys(table))
+        if any(other is table for other in self.writes.values()):
+            self.refuse("a dict of the surroundings is looked into after it was changed")
         if any(type(key) not in SCALARS and type(key).__hash__ is not object.__hash__ for key in keys):
             self.refuse("a dict has keys that are compared by Python code")
             return
@@ -155,4 +167,4 @@ class Provenance:
 
     @staticmethod
     def _kept(value: Any) -> bool:
-        return not isinstance(value, Tensor)
+        return not is_a(value, Tensor)

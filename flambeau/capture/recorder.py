@@ -18,7 +18,7 @@ from typing import Any
 
 from flambeau.capture.calls import Calls
 from flambeau.capture.instrument import HOOKS, Instrumented, NotInstrumented, codes_of, instrumented
-from flambeau.capture.kinds import INSTALLED, OWN, READERS, STANDARD_LIBRARY, is_of_namedtuple, is_trusted
+from flambeau.capture.kinds import OWN, READERS, is_of_a_library, is_of_namedtuple, is_trusted
 from flambeau.capture.source import source_of
 
 __all__ = ["Recorder"]
@@ -65,10 +65,9 @@ class Recorder(Calls):
             return
         if name == "<frozen abc>" or is_of_namedtuple(frame.f_globals):
             return
-        while name.startswith(STANDARD_LIBRARY) and not name.startswith(INSTALLED):  # as a trusted room may use it
+        while is_of_a_library(frame.f_code):  # as a trusted room may use it
             frame = frame.f_back
-            name = frame.f_code.co_filename
-            if name.startswith(OWN) or is_trusted(frame.f_code):
+            if frame.f_code.co_filename.startswith(OWN) or is_trusted(frame.f_code):
                 return
         self.refuse(f"{code.co_qualname} is called by code that isn't seen ({code.co_filename}:{code.co_firstlineno})")
 

@@ -9,6 +9,7 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.capture.kinds import is_a
 from flambeau.capture.recorder import Recorder
 from flambeau.core.tensor.tensor import Tensor
 
@@ -28,35 +29,36 @@ class Recipe:
         self.recorder = recorder
         self.tensors: list[Tensor] = []
         self._places: dict[int, int] = {}
-        self._making: set[int] = set()
+        self._making: dict[int, Any] = {}
         self.build = self._recipe(result)
+        #: What the call sets in dicts of the environment, with how the value is made; None where it is gone in the end.
+        self.effects = [
+            (table, key, self._recipe(table[key]) if key in table else None) for (_, key), table in recorder.writes.items()
+        ]
 
     def _recipe(self, value: Any) -> Build:
         cls = type(value)
-        if isinstance(value, Tensor):
+        if is_a(value, Tensor):
             return self._of_tensor(value)
         if self.recorder.is_constant(value):
             return lambda given: value
         if id(value) in self.recorder.arguments:
             raise NoRecipe(f"an argument, a {cls.__name__}, is returned")
         if id(value) in self._making:
-            raise NoRecipe("a result contains itself")
-        self._making.add(id(value))
-        try:
-            if cls in (list, tuple, set, frozenset, collections.deque):
-                return self._of_sequence(cls, [self._recipe(each) for each in value])
-            if cls in (dict, collections.OrderedDict):
-                return self._of_dict(cls, value, {})
-            if isinstance(value, tuple) and hasattr(cls, "_fields"):
-                return self._of_sequence(cls._make, [self._recipe(each) for each in value])  # type: ignore[attr-defined]
-            if cls.__flags__ & 1 << 9 and not any("__slots__" in base.__dict__ for base in cls.__mro__):
-                own = vars(value)
-                if _is_plain(cls):
-                    return self._of_object(cls, own)
-                if issubclass(cls, collections.OrderedDict) or cls.__base__ is dict:
-                    return self._of_dict(cls, value, own)
-        finally:
-            self._making.discard(id(value))
+            raise NoRecipe("an object that was made in the call is in two places")
+        self._making[id(value)] = value
+        if cls in (list, tuple, set, frozenset, collections.deque):
+            return self._of_sequence(cls, [self._recipe(each) for each in value])
+        if cls in (dict, collections.OrderedDict):
+            return self._of_dict(cls, value, {})
+        if is_a(value, tuple) and hasattr(cls, "_fields"):
+            return self._of_sequence(cls._make, [self._recipe(each) for each in value])  # type: ignore[attr-defined]
+        if cls.__flags__ & 1 << 9 and not any("__slots__" in base.__dict__ for base in cls.__mro__):
+            own = vars(value)
+            if _is_plain(cls):
+                return self._of_object(cls, own)
+            if issubclass(cls, collections.OrderedDict) or cls.__base__ is dict:
+                return self._of_dict(cls, value, own)
         raise NoRecipe(f"an object of {cls.__module__}.{cls.__qualname__} is returned")
 
     def _of_tensor(self, value: Tensor) -> Build:

@@ -10,7 +10,10 @@ import __future__
 import ast
 import inspect
 import linecache
+import os
+import sysconfig
 import textwrap
+from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
 
@@ -114,9 +117,18 @@ def _class_name(code: CodeType) -> str | None:
     return parts[-1] if parts else None
 
 
+def _filename(code: CodeType) -> str:
+    """Where a code object's source is; what is frozen into the interpreter has a file in the standard library."""
+    name = code.co_filename
+    if name.startswith("<frozen ") and not name.startswith("<frozen importlib"):
+        beside = os.path.join(sysconfig.get_path("stdlib"), *name[len("<frozen ") : -1].split(".")) + ".py"
+        return beside if os.path.exists(beside) else name
+    return name
+
+
 def _block_tree(code: CodeType) -> ast.FunctionDef | None:
     """The function that begins at the code's first line, parsed from its own lines."""
-    lines = linecache.getlines(code.co_filename)
+    lines = linecache.getlines(_filename(code))
     first = code.co_firstlineno - 1
     if first >= len(lines):
         return None
@@ -137,6 +149,15 @@ class _File(NamedTuple):
 _files: dict[str, tuple[int, _File]] = {}  # with the number of lines at that time
 
 
+def _imports(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports of a file that are not inside functions or classes; those under an `if` or `try` are among them."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, (ast.Import, ast.ImportFrom)):
+            yield each
+        elif not isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
+            yield from _imports(each)
+
+
 def _file(filename: str) -> _File:
     """All functions of a file by first line and name, and the imports at its top."""
     lines = linecache.getlines(filename)
@@ -153,11 +174,8 @@ def _file(filename: str) -> _File:
         elif isinstance(node, ast.FunctionDef):
             node = _without_decorators(node)
             definitions.setdefault((node.lineno, node.name), []).append(node)
-    imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    plain: list[ast.stmt] = [
-        n for n in imports if isinstance(n, ast.Import) or (n.module != "__future__" and n.names[0].name != "*")
-    ]
-    _files[filename] = len(lines), _File(definitions, plain)
+    plain = [n for n in _imports(tree) if isinstance(n, ast.Import) or (n.module != "__future__" and n.names[0].name != "*")]
+    _files[filename] = len(lines), _File(definitions, list(plain))
     return _files[filename][1]
 
 
@@ -177,7 +195,7 @@ def source_of(code: CodeType) -> Source | str:
 def _find(code: CodeType) -> Source | str:
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return "an async function"
-    if code.co_filename.startswith("<"):
+    if _filename(code).startswith("<"):
         return f"its source has no file ({code.co_filename})"
     class_name = _class_name(code)
     node = _block_tree(code) if code.co_name != "<lambda>" else None
@@ -185,7 +203,7 @@ def _find(code: CodeType) -> Source | str:
         source = Source(node, class_name, [])
         if _compiles_to(source, code):
             return source
-    file = _file(code.co_filename)
+    file = _file(_filename(code))
     for each in [*([node] if node is not None else []), *file.definitions.get((code.co_firstlineno, code.co_name), [])]:
         if isinstance(each, ast.AsyncFunctionDef):
             continue

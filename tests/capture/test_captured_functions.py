@@ -163,3 +163,51 @@ def test_threads_share_a_captured_function() -> None:
     for thread in threads:
         thread.join()
     assert not failed
+
+
+def test_what_a_call_writes_into_its_surroundings_is_written_again() -> None:
+    class Counting:
+        def __init__(self) -> None:
+            self.last: Any = None
+            self.depth, self.table = 0, {"n": 0}
+
+    kept = Counting()
+
+    def f(x: Any) -> Any:
+        before = kept.depth
+        kept.depth = before + 1
+        y = x * kept.depth
+        kept.depth = before
+        kept.last = y
+        kept.table["shape"] = y.shape
+        return y
+
+    captured = Captured(f)
+    for _ in range(5):
+        x = torch.randn(3)
+        y = captured(x)
+        assert torch.equal(y, x)
+        assert kept.last is y
+        assert kept.depth == 0
+        assert kept.table.pop("shape") == (3,)
+    assert _hits(captured) == 3, captured.refusals
+    kept.depth = 4
+    assert torch.equal(captured(x), x * 5)
+    assert kept.depth == 4
+
+
+def test_a_counter_in_the_surroundings_counts() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, x: Any) -> Any:
+            self.calls += 1
+            return x * self.calls
+
+    net = Net()
+    captured = Captured(net)
+    for n in range(1, 50):
+        assert torch.equal(captured(torch.ones(2)), torch.full((2,), float(n)))
+    assert captured.retired  # no call could ever be replayed
