@@ -327,7 +327,7 @@ quantized: Any = _module(
     "quantized",
     "Whose kernels of quantized tensors are meant: qconfigs are chosen by it, the kernels are flambeau's for all.",
     engine="x86",
-    supported_engines=["qnnpack", "none", "onednn", "x86", "fbgemm"],
+    supported_engines=["qnnpack", "onednn", "x86", "fbgemm"],
 )
 
 
@@ -335,12 +335,12 @@ class _Engine(_Module):
     """The module above, whose engine may be set at any time. RuntimeError for an unknown one."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "engine" and value not in self.supported_engines:
-            raise RuntimeError(f"Unknown value for qengine: {value}")
+        if name == "engine" and value not in ("none", *self.supported_engines):
+            raise RuntimeError(f"{value} is not a valid value for quantized engine")
         self.__dict__[name] = value
 
 
-quantized.__class__ = _Engine
+types.ModuleType.__setattr__(quantized, "__class__", _Engine)
 
 
 def _capability() -> str:

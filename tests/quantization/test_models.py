@@ -174,3 +174,34 @@ def test_what_is_not_there_says_so() -> None:
         aq.quantize_dynamic(nn.Linear(1, 1), dtype=torch.qint32)
     with pytest.raises(AssertionError, match="did not find fuser method"):
         aq.fuse_modules(nn.Sequential(nn.ReLU(), nn.ReLU()), ["0", "1"])
+
+
+def test_the_engine_is_one_of_pytorchs() -> None:
+    engine = torch.backends.quantized.engine
+    try:
+        for name in torch.backends.quantized.supported_engines:
+            torch.backends.quantized.engine = name
+            assert torch.backends.quantized.engine == name
+        with pytest.raises(RuntimeError, match="not a valid value for quantized engine"):
+            torch.backends.quantized.engine = "other"
+    finally:
+        torch.backends.quantized.engine = engine
+
+
+def test_archives_of_torchscript_refuse_quantized_tensors() -> None:
+    class Holder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("q", torch.quantize_per_tensor(torch.ones(2), 0.5, 3, torch.quint8))
+
+        def forward(self) -> torch.Tensor:
+            return self.q
+
+    with pytest.raises(NotImplementedError, match="quantized tensors in TorchScript archives"), pytest.warns(DeprecationWarning):
+        torch.jit.save(torch.jit.script(Holder()), io.BytesIO())
+
+
+def test_synchronized_norms_keep_the_qconfig() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1))
+    model[1].qconfig = aq.default_qat_qconfig
+    assert nn.SyncBatchNorm.convert_sync_batchnorm(model)[1].qconfig is aq.default_qat_qconfig

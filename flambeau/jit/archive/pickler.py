@@ -248,6 +248,11 @@ class ArchivePickler:
         x = resolved(x) if x._layout.pending else x
         storage, offset, shape, strides, kind = storage_io.parts(x)
         marker: StorageType | None = BY_DTYPE.get(kind) or STORAGE_OF.get(kind)
+        if x.is_quantized:  # type: ignore[attr-defined]
+            raise NotImplementedError(
+                "quantized tensors in TorchScript archives are not implemented in flambeau: save the module's state dict by "
+                "torch.save, or keep x.int_repr() and the scale"
+            )
         if marker is None:
             raise RuntimeError(f"Can't save a tensor of {kind} in a TorchScript archive")
         self.named("torch._utils", "_rebuild_tensor_v2")
