@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import flambeau as torch
-from flambeau.dispatcher.schema_types import OBJECTS
 from flambeau.quantized_ops import convolution, elementwise, embedding, linear, packed, recurrent
 
 __all__ = ["register"]
@@ -25,7 +24,6 @@ def register() -> None:
     for module in (convolution, elementwise, embedding, linear, recurrent):
         kernels |= module.OPERATORS
     libraries = {name: torch.library.Library(name, "DEF") for name in ("quantized", "_quantized")}
-    OBJECTS.update(dict.fromkeys(packed.KINDS, packed.PackedParams))
     _libraries.extend(libraries.values())
     for line in SCHEMAS.read_text(encoding="utf-8").splitlines():
         namespace, _, schema = line.partition("::")

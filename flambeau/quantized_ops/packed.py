@@ -209,13 +209,3 @@ class CellParams(PackedParams):
 
     def __reduce__(self) -> Any:
         return CellParams, (self.ih, self.hh, self.bias_ih, self.bias_hh, self.reduce_range)
-
-
-#: How schemas call them.
-KINDS = (
-    "quantized.LinearPackedParamsBase",
-    "quantized.Conv2dPackedParamsBase",
-    "quantized.Conv3dPackedParamsBase",
-    "quantized.EmbeddingPackedParamsBase",
-    "rnn.CellParamsBase",
-)
