@@ -25,7 +25,7 @@ def compile(
 ) -> Any:
     """A compiled form of the function, or an OptimizedModule around the module; without `model`, a decorator.
 
-    backend: "inductor", by which the function runs on compiled kernels as it does without torch.compile; a name that
+    backend: "inductor", by which calls without gradients are recorded and replayed (see docs/compile.md); a name that
     torch._dynamo.list_backends(None) knows; or a callable: backend(graph_module, example_inputs) gives a callable that takes the
     inputs and gives a tuple. It is called for each graph, once per shapes, dtypes and strides of the inputs and numbers in it.
     fullgraph: torch._dynamo.exc.Unsupported where the function is more than one graph, as at a branch on a tensor; not looked at
@@ -58,6 +58,6 @@ def compile(
 
 def _default() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """What makes the compiled form of a function for the default backend."""
-    from flambeau._dynamo.eval_frame import Eagerly
+    from flambeau._dynamo.eval_frame import Replayed
 
-    return Eagerly()
+    return Replayed()

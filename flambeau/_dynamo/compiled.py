@@ -42,7 +42,7 @@ for _name_of_log in os.environ.get("TORCH_LOGS", "").split(","):
         _shown = logging.getLogger(f"torch._dynamo.{_name_of_log.strip('+-')}")
         _shown.setLevel(logging.DEBUG)
         _shown.addHandler(logging.StreamHandler())
-_units: weakref.WeakSet[Compiled] = weakref.WeakSet()
+units: weakref.WeakSet[Any] = weakref.WeakSet()  # what torch.compile made, which `reset` has forget
 
 
 class Stance:
@@ -58,7 +58,7 @@ stance = Stance()
 
 def reset() -> None:
     """Forget all graphs that were compiled."""
-    for unit in list(_units):
+    for unit in list(units):
         unit.forget()
     utils.counters.clear()
 
@@ -88,7 +88,7 @@ class Compiled:
     ) -> None:
         self.function, self.backend, self.fullgraph, self.dynamic, self.told = function, backend, fullgraph, dynamic, told
         self.forget()
-        _units.add(self)
+        units.add(self)
 
     def forget(self) -> None:
         """Forget the graphs."""

@@ -13,8 +13,9 @@ from typing import Any
 import flambeau as torch
 from flambeau._dynamo import config
 from flambeau._dynamo.backends.registry import lookup_backend
-from flambeau._dynamo.compiled import Compiled, stance
+from flambeau._dynamo.compiled import Compiled, stance, units
 from flambeau._dynamo.segments.tracer import tracing
+from flambeau.capture.entry import Captured
 from flambeau.core.modes.modes import local
 from flambeau.nn.modules.module import Module
 
@@ -71,17 +72,20 @@ class OptimizedModule(Module):
 # ---------------------------------------------------------------- what makes compiled forms
 
 
-class Eagerly:
-    """Makes of a callable one that runs as it is, and is told that it is compiled."""
+class Replayed:
+    """Makes of a callable one whose calls are replayed where guards hold, and which is told that it is compiled."""
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        captured = Captured(fn, "dynamo")
+        units.add(captured)
+
         def compiled(*args: Any, **kwargs: Any) -> Any:
             before = local.exporting
             if before or stance.name == "force_eager" or config.disable:
                 return fn(*args, **kwargs)
             local.exporting = "dynamo"
             try:
-                return fn(*args, **kwargs)
+                return captured(*args, **kwargs)
             finally:
                 local.exporting = before
 

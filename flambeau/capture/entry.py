@@ -10,6 +10,7 @@ results and codegen.programs.
 from __future__ import annotations
 
 import functools
+import logging
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,7 @@ from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Captured", "Entry"]
 
+log = logging.getLogger("torch._dynamo.recompiles")  # shown by TORCH_LOGS=recompiles
 MOST_MISSES = 32  # captures in a row that no later call could use: the function is left alone from then on
 MOST_ENTRIES = 8  # of one kind
 MOST_REFUSALS = 3  # of one kind, after which its calls run as they are
@@ -100,7 +102,14 @@ class Captured:
             return self.function(*args, **kwargs)
         return self._record(key, tensors, args, kwargs)
 
+    def forget(self) -> None:
+        """Forget what was recorded."""
+        self.entries.clear()
+        self.calls.clear()
+        self.misses, self.retired = 0, not guards.available()
+
     def _refused(self, reason: str) -> None:
+        log.debug("%s: %s", getattr(self.function, "__qualname__", type(self.function).__qualname__), reason)
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
     def _record(self, key: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
