@@ -14,7 +14,7 @@ from flambeau.codegen.builder import module
 from flambeau.codegen.convolution.gather import channel_tile
 from flambeau.codegen.element_type import kind_of
 from flambeau.codegen.llvm import DIRECT, Translation
-from flambeau.codegen.products import gemm, micro, tiles
+from flambeau.codegen.products import dots, gemm, micro, tiles
 from flambeau.codegen.products.gemm import Matrix, gemm_phases
 
 TYPES = {
@@ -257,7 +257,7 @@ def test_panels_hold_no_rubbish(dtype, orders):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("orders", ["kn", "kk", "mn", "mk", "xx"])
 def test_panels_of_one_task_hold_no_rubbish(dtype, orders):
-    m, n, k, count = 299, 20, 100, 16
+    m, n, k, count = 199, 20, 100, 16
     a = {"k": (k, 1), "m": (1, m), "x": (3 * k, 2)}[orders[0]]
     b = {"n": (n, 1), "k": (1, k), "x": (3 * n, 2)}[orders[1]]
     phases, scratch = gemm_phases(
@@ -438,3 +438,19 @@ def test_sums_of_register_tiles_stay_in_registers(a, monkeypatch, capsys):
             Translation(module(micro.micro(kind, rows, vectors, a, True, vectors, together)), DIRECT)
             lines = capsys.readouterr().out.splitlines()
             assert lines and not [line for line in lines if "mm" in line and "(%rsp)" in line]
+
+
+def test_sums_of_dot_products_stay_in_registers(monkeypatch, capsys):
+    """But one, for the last steps, whose mask takes a register."""
+    monkeypatch.setattr(flags, "debug", 5)
+    kind = kind_of("float32")
+    for rows in range(1, dots.dot_rows() + 1):
+        Translation(module(dots._dot_micro(kind, rows)), DIRECT)
+        lines = capsys.readouterr().out.splitlines()
+        assert lines and len([line for line in lines if "mm" in line and "(%rsp)" in line]) <= 2
+
+
+@pytest.mark.parametrize("m", range(1, 10))
+def test_dot_products_of_every_number_of_rows(m):
+    check(m, 37, 531, "float32", b_order="k", bias="c", alpha=0.5)
+    check(m, 5, 130, "float64", b_order="k")

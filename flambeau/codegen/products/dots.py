@@ -6,6 +6,7 @@ Stands on micro.py and matrix.py; gemm.py chooses this form where it is the quic
 from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
+from flambeau.codegen.cpu import registers
 from flambeau.codegen.element_type import Kind, widen
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Kernel, vector
@@ -15,8 +16,18 @@ from flambeau.codegen.products.epilogue import Epilogue, epilogue
 from flambeau.codegen.products.matrix import OPERANDS, Product, base_address, finish_tile
 from flambeau.codegen.products.micro import Table, call_tile, multiply_add, row_counts
 
-DOT_CONSTANTS = ("m", "n", "k", "tiles_n", "tile_columns", *OPERANDS, "micros")
-DOT_ROWS, DOT_COLUMNS = 4, 4
+DOT_CONSTANTS = ("m", "n", "k", "tiles_n", "tile_columns", "height", *OPERANDS, "micros")
+DOT_COLUMNS, MOST_DOT_ROWS = 4, 4
+
+
+def _sums() -> int:
+    """Vectors of sums that stay in registers, beside what they are made of."""
+    return 16 if registers() == 32 else 12
+
+
+def dot_rows() -> int:
+    """Rows of a tile of dot products."""
+    return _sums() // DOT_COLUMNS
 
 
 def _width(kind: Kind) -> int:
@@ -31,7 +42,9 @@ def _dot_micro(kind: Kind, rows: int) -> Kernel:
         [("k", "i64"), ("a", "ptr"), ("a_row", "i64"), ("b", "ptr"), ("b_column", "i64"), ("columns", "i64"), ("tile", "ptr")],
     )
     storage, lanes = kind.storage, kind.lanes
-    unroll = 4 if rows == 1 else 2 if rows == 2 else 1
+    unroll = 1  # a multiplication waits for the one before it of the same sum: few rows have several sums to each element
+    while 2 * unroll * rows * DOT_COLUMNS <= _sums():
+        unroll *= 2
     wide = vector(storage, lanes)
     sums = [[[f.variable(kind.accumulator, 0) for _ in range(unroll)] for _ in range(DOT_COLUMNS)] for _ in range(rows)]
     a = [f.at(storage, f["a"], f["a_row"] * i) for i in range(rows)]
@@ -69,8 +82,8 @@ def _dot_micro(kind: Kind, rows: int) -> Kernel:
     return f
 
 
-def _dot_table(kind: Kind, m: int) -> Table:
-    return Table(("dot", kind), lambda r: _dot_micro(kind, r), row_counts(m, DOT_ROWS))
+def _dot_table(kind: Kind, m: int, height: int) -> Table:
+    return Table(("dot", kind), lambda r: _dot_micro(kind, r), row_counts(m, height))
 
 
 @compiled(BRIEF)
@@ -78,7 +91,7 @@ def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> str:
     """Few rows, both operands contiguous along k; the range is batches x tiles of columns."""
     f = Kernel()
     c = f.constants(DOT_CONSTANTS)
-    tile = f.stack(kind.compute, DOT_ROWS * _width(kind), align=64)
+    tile = f.stack(kind.compute, MOST_DOT_ROWS * _width(kind), align=64)
     with f.loop(f["begin"], f["end"]) as index:
         batch = index.unsigned_div(c["tiles_n"])
         outer, inner = batch.unsigned_div(c["batch1"]), batch.unsigned_rem(c["batch1"])
@@ -89,8 +102,8 @@ def dot_kernel(kind: Kind, out: Kind, finish: Epilogue) -> str:
         addend = base_address(f, c, "d", out.storage, outer, inner)
         with f.loop(j0, j1, DOT_COLUMNS) as j:
             columns = f.minimum(j1 - j, DOT_COLUMNS)
-            with f.loop(0, c["m"], DOT_ROWS) as i:
-                rows = f.minimum(c["m"] - i, DOT_ROWS)
+            with f.loop(0, c["m"], c["height"]) as i:
+                rows = f.minimum(c["m"] - i, c["height"])
                 operands = (
                     f.at(kind.storage, a, i * c["a_row"]),
                     c["a_row"],
@@ -110,6 +123,7 @@ def dot_phases(p: Product, threads: int) -> tuple[list[Phase], int]:
     columns = -(-quads // tasks) * DOT_COLUMNS
     tasks = -(-p.n // columns)
     total = p.batches * tasks
+    height = -(-p.m // -(-p.m // dot_rows()))
     kernel = dot_kernel(p.kind, p.result, p.finish)
-    constants = (p.m, p.n, p.k, tasks, columns, *p.operands(), _dot_table(p.kind, p.m))
+    constants = (p.m, p.n, p.k, tasks, columns, height, *p.operands(), _dot_table(p.kind, p.m, height))
     return [Phase(kernel, total, p.grain(total, threads), constants)], 0

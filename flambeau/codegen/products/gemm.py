@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from flambeau.codegen.cpu import register_rows, second_level_bytes
-from flambeau.codegen.element_type import TILE_SIDE, kind_of, paired
+from flambeau.codegen.cpu import register_rows, second_level_bytes, vector_bytes
+from flambeau.codegen.element_type import TILE_SIDE, Kind, kind_of, paired
 from flambeau.codegen.jit import Address
 from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.plan import Phase, Prepacked
@@ -28,7 +28,7 @@ from flambeau.codegen.products.split_k import sliced
 from flambeau.codegen.products.tiles import ALL, IN_PLACE, ONE, PACKED, Variant, tile_kernel
 from flambeau.codegen.runtime.threads import planned_threads
 
-TILE_PANELS = 64  # panels of rows per task
+TILE_PANELS = 64  # panels of rows per task, at most
 DOTS = "dots"  # a form of product; the others are PACKED and IN_PLACE, as where panels come from
 OWN_PANELS = 2  # panels of B for each thread from which those that one task reads are packed by it
 OWN_BYTES = 32 << 10  # bytes of all panels of a task up to which they stay in the first-level cache
@@ -38,6 +38,7 @@ IN_PLACE_WORK = 4 << 20  # multiply-adds up to which packing B costs more than i
 IN_PLACE_EACH = 256 << 10  # and those of each of many products, whose operands stay in the first-level cache
 PACK_BYTES = 256 << 20  # packed operands of one product; larger ones are done in parts
 DOT_MOST, DOT_STEPS, DOT_BYTES = 40, 128, 192 << 10  # rows, and bytes of A, up to which dot products beat packing B
+IN_PLACE_ROWS = 18  # rows up to which packing B costs more than it saves, if it isn't widened
 SMALL_DOT = 8192  # multiply-adds up to which packing costs more than the sums at the end of dot products
 
 
@@ -142,8 +143,9 @@ def _form(p: Product) -> str:
         if p.m <= most or p.m * p.n * p.k <= SMALL_DOT or (few and plain and p.m * p.k * BYTES[p.kind.storage] <= DOT_BYTES):
             return DOTS
     each = p.m * p.n * p.k
+    few_rows = IN_PLACE_ROWS if p.kind.storage == p.kind.compute else most
     unpacked = (each <= IN_PLACE_EACH or p.batches * each <= IN_PLACE_WORK) and not paired(p.kind).tiles
-    return IN_PLACE if b_unit and (p.m <= most or p.k == 0 or unpacked) else PACKED
+    return IN_PLACE if b_unit and (p.m <= few_rows or p.k == 0 or unpacked) else PACKED
 
 
 def prepacked(step: Any, place: int) -> Prepacked | None:
@@ -214,17 +216,26 @@ def _pack_phase(
     return Phase(kernel, total, grain, constants), outer, inner
 
 
-def _tile_shares(p: Product, threads: int, panels_m: int, panels_n: int, whole: bool) -> tuple[int, int]:
-    """Panels of rows and of columns per task, so that every thread has four tasks or more, if there are as many, and is done
-    when the others are; whole: each task has all rows.
+def _most_panels(kind: Kind, height: int, block: int) -> int:
+    """Panels of rows per task, at most: what they are of A stays in the second-level cache from one panel of B to the next.
+    Tiles of narrow vectors read it often, and it has to leave more to what passes by.
+    """
+    if vector_bytes() == 64:
+        return TILE_PANELS
+    return max(TILE_PANELS // 4, min(TILE_PANELS, 3 * second_level_bytes() // (8 * height * block * BYTES[kind.item])))
+
+
+def _tile_shares(p: Product, threads: int, panels_m: int, panels_n: int, most: int, whole: bool) -> tuple[int, int]:
+    """Panels of rows, `most` at most, and of columns per task, so that every thread has four tasks or more, if there are as many,
+    and is done when the others are; whole: each task has all rows.
     """
     wanted = -(-4 * threads // p.batches)
-    share_m = _share(1, panels_m, TILE_PANELS)
+    share_m = _share(1, panels_m, most)
     tasks_m = -(-panels_m // share_m)
-    share_n = _share(-(-wanted // tasks_m), panels_n, TILE_SLOTS // TILE_PANELS)
+    share_n = _share(-(-wanted // tasks_m), panels_n, TILE_SLOTS // most)
     tasks_n = -(-panels_n // share_n)
     if tasks_m * tasks_n < wanted and not whole:
-        share_m = _share(-(-wanted // tasks_n), panels_m, TILE_PANELS)
+        share_m = _share(-(-wanted // tasks_n), panels_m, most)
         tasks_m = -(-panels_m // share_m)
 
     def longest(share: int) -> int:
@@ -267,11 +278,9 @@ def _packed_phases(p: Product, threads: int, beforehand: int | None = None) -> t
     steps = -(-steps // unit) * unit
     # a panel of B that only one task reads is packed by it, and is then in its processor's caches
     shared = any(count > 1 and not stride for count, stride in zip(p.batch, p.b.strides[:2], strict=False))
+    most_m = _most_panels(kind, rows, block)
     own = (
-        beforehand is None
-        and not (kind.tiles or shared)
-        and panels_m <= TILE_PANELS
-        and p.batches * panels_n >= OWN_PANELS * threads
+        beforehand is None and not (kind.tiles or shared) and panels_m <= most_m and p.batches * panels_n >= OWN_PANELS * threads
     )
     phases: list[Phase] = []
     scratch, packed_bytes = p.reserved, 0
@@ -296,7 +305,7 @@ def _packed_phases(p: Product, threads: int, beforehand: int | None = None) -> t
             packed_bytes = occupied
         else:
             scratch += occupied
-    share_m, share_n = _tile_shares(p, threads, panels_m, panels_n, own)
+    share_m, share_n = _tile_shares(p, threads, panels_m, panels_n, most_m, own)
     tasks_m, tasks_n = -(-panels_m // share_m), -(-panels_n // share_n)
     b_panels, source = panels_n, PACKED
     pack: Address = 0

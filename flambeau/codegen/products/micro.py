@@ -145,7 +145,8 @@ def micro(kind: Kind, rows: int, vectors: int, a: str, b_packed: bool, panel: in
             f.fetch(f.at(compute, place, j * lanes), to_write=True)
     whole = f["k"] & -together
     steps(0, whole, together)
-    steps(whole, f["k"], 1)
+    if together > 1:
+        steps(whole, f["k"], 1)
     # what C holds is added at the end, so that the first steps need not wait for it
     c_rows = [f.at(compute, f["c"], f["c_stride"] * i) for i in range(rows)]
     with f.when(f["first"].equals(0)):
