@@ -49,7 +49,10 @@ class Entry:
 
     def answer(self, tensors: list[Tensor]) -> Any:
         """The call's result. Unfit, with the reason, where the program can't give it; nothing has happened then."""
-        failed = self.check()
+        try:
+            failed = self.check()
+        except Exception as error:  # of a question in Python: a set that another thread changes, say
+            raise Unfit(f"a look failed: {error!r}") from None
         if failed >= 0:
             raise Unfit(self.reasons[failed])
         if not self.pinned.isdisjoint(map(id, tensors)):

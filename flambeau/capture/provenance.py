@@ -23,6 +23,14 @@ def _place_of(tensor: Tensor) -> tuple[Any, ...]:
     return id(tensor._storage), tensor._offset, id(tensor._layout), id(tensor._node), id(getattr(tensor, "_grad", None))
 
 
+def _alike(these: list[Any], those: list[Any]) -> bool:
+    """Whether two lists hold the same objects, or equal scalars of the same types."""
+    return len(these) == len(those) and all(
+        a is b or (type(a) is type(b) and type(a) in SCALARS and a == b and repr(a) == repr(b))
+        for a, b in zip(these, those, strict=True)
+    )
+
+
 class Provenance:
     """`guards`, `tensors` of the environment, and `reason`, why the call can't be skipped later, or None."""
 
@@ -145,7 +153,7 @@ class Provenance:
         else:
             elements = list(value)
             if mine and not is_a(value, (tuple, frozenset)):
-                self.guards.asked(lambda: list(value) == elements, "the elements of a set or deque")
+                self.guards.asked(lambda: _alike(list(value), elements), "the elements of a set or deque")
         for each in elements:
             if mine:
                 self.reach(each)
@@ -162,7 +170,7 @@ class Provenance:
         self.guards.size_of_dict(table, "the number of entries of a dict")
         for key in keys:
             self.guards.item(table, key, f"the entry {key!r} of a dict", self._kept(dict.__getitem__(table, key)))
-        if len(keys) > 1:
+        if keys:
             self.guards.order(table)
 
     @staticmethod

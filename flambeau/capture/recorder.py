@@ -18,7 +18,7 @@ from typing import Any
 
 from flambeau.capture.calls import Calls
 from flambeau.capture.instrument import HOOKS, Instrumented, NotInstrumented, codes_of, instrumented
-from flambeau.capture.kinds import OWN, READERS, is_of_a_library, is_of_namedtuple, is_trusted
+from flambeau.capture.kinds import OWN, READERS, is_of_a_library, is_of_namedtuple, is_trusted, is_written_for_trusted
 from flambeau.capture.source import source_of
 
 __all__ = ["Recorder"]
@@ -63,11 +63,11 @@ class Recorder(Calls):
             if code in READERS:
                 self.refuse(f"a tensor's value is read ({code.co_name})")
             return
-        if name == "<frozen abc>" or is_of_namedtuple(frame.f_globals):
+        if name == "<frozen abc>" or is_of_namedtuple(frame.f_globals) or is_written_for_trusted(frame):
             return
         while is_of_a_library(frame.f_code):  # as a trusted room may use it
             frame = frame.f_back
-            if frame.f_code.co_filename.startswith(OWN) or is_trusted(frame.f_code):
+            if is_trusted(frame.f_code):
                 return
         self.refuse(f"{code.co_qualname} is called by code that isn't seen ({code.co_filename}:{code.co_firstlineno})")
 

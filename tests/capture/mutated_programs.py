@@ -239,12 +239,15 @@ def containers() -> Case:
     stack = Stack(a=1.0, b=2.0)
     queue, names = collections.deque([1.0, 2.0]), {"relu", "tanh"}
     default = collections.defaultdict(lambda: 2.0, a=1.5)
+    mixed = {1: 2.0, "k": 3.0}
     tree = {"x": [1.0, {"y": (2.0, [3.0])}]}
 
     def f(x: Any, options: dict[str, Any], *rest: float) -> Any:
-        y = x * stack.total() + queue[0]
+        y = x * stack.total() + queue[0] + x.to(torch.int64) * queue[1]
         for key, value in stack.items():
             y = y + value if key == "a" else y * value
+        for key in mixed:
+            y = y + (1 if type(key) is bool else 2)
         if "relu" in names:
             y = y.relu()
         if options.get("flip"):
@@ -259,8 +262,10 @@ def containers() -> Case:
             lambda r: stack.move_to_end(next(iter(stack))),
             lambda r: stack.update(c=r.random()) if "c" not in stack else stack.pop("c"),
             lambda r: queue.rotate(1),
+            lambda r: (mixed.pop(1), mixed.update({r.choice([1, True]): 2.0})),
             lambda r: queue.__setitem__(0, r.random()),
             lambda r: names.discard("relu") if "relu" in names else names.add("relu"),
+            lambda r: queue.__setitem__(1, r.choice([1, 1.0, True, 0.0, -0.0])),
             lambda r: default.update(a=r.random()),
             lambda r: tree["x"][1]["y"][1].__setitem__(0, r.random()),  # type: ignore[index]
             lambda r: tree["x"].__setitem__(1, {"y": (1.0, [r.random()])}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json.encoder
+import random
 import textwrap
 import types
 from collections.abc import Callable
@@ -166,13 +167,18 @@ def test_what_cannot_be_followed_is_said(text: str, why: str, tmp_path: Any) -> 
         lambda x: x + __import__("time").time(),
         lambda x: x if x.sum() > 0 else -x,
         lambda x: _seen.append(1) or x,
+        lambda x: x + max([1, 2], key=_rolled),
+        lambda x: x + next(iter(_numbers)),
     ],
-    ids=["print", "item", "random", "time", "branch", "append"],
+    ids=["print", "item", "random", "time", "branch", "append", "key", "iterator"],
 )
 def test_what_a_later_call_could_not_skip_refuses(function: Any) -> None:
+    function(torch.ones(2))  # makes kernels
     recorder = Recorder()
     recorder.run(function, (torch.ones(2),), {})
     assert recorder.reason is not None
 
 
 _seen: list[int] = []
+_numbers = iter(range(100))
+_rolled = random.Random(0).randrange

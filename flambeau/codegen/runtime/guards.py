@@ -276,12 +276,20 @@ class Guards:
         self._add(DICT_OF, id(object), id(table), 0, "the dict of an object")
 
     def order(self, table: dict[Any, Any]) -> None:
-        """The order of a dict's entries, which a plain dict's tag tells; else the keys are compared."""
-        ordered = isinstance(table, OrderedDict)  # which keeps an order of its own
-        if ordered or not HAS_TAGS:
-            read = OrderedDict.keys if ordered else dict.keys
-            keys = list(read(table))
-            self.asked(lambda: list(read(table)) == keys, "the order of a dict")
+        """The keys of a dict and their order; an OrderedDict keeps an order of its own, of which the dict's tag knows nothing."""
+        ordered = isinstance(table, OrderedDict)
+        read = OrderedDict.keys if ordered else dict.keys
+        keys = [id(key) for key in read(table)]
+        self.hold(*read(table))
+
+        def ask() -> bool:
+            return [id(key) for key in read(table)] == keys
+
+        if ordered:
+            self.asked(ask, "the order of a dict")
+        else:
+            self.hold(table, ask)
+            self.tables.setdefault(id(table), {})[CALL, id(ask), 0, 0] = "the order of a dict"
 
     def slot(self, object: Any, offset: int, value: Any, why: str, keep: bool = True) -> None:
         """What a slot of an object holds."""
