@@ -546,7 +546,7 @@ def __getattr__(name: str) -> Any:
     if name in _LATE_OF:
         return _looking(getattr(_importlib.import_module(f"flambeau.ops.{_LATE_OF[name]}"), name))
     if name in _QUANTIZED_LAYERS:
-        return getattr(_importlib.import_module("flambeau.quantized_ops.recurrent"), name)
+        return _looking(getattr(_importlib.import_module("flambeau.quantized_ops.recurrent"), name))
     if name in _LOSSES:
         return _loss(name, _LOSSES[name])
     if name in _NAMESPACE:  # declared by the program

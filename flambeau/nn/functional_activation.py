@@ -117,7 +117,7 @@ def _check_range(input: Tensor, min_val: Any, max_val: Any) -> None:
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """Each element clamped to [min_val, max_val]. Raises ValueError if min_val > max_val."""
-    if not input.is_quantized:
+    if not (isinstance(input, Tensor) and input.is_quantized):
         _check_range(input, min_val, max_val)
     return ops.hardtanh.inplace(input, min_val, max_val) if inplace else ops.hardtanh(input, min_val, max_val)
 

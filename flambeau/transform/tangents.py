@@ -42,6 +42,10 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
         raise NotImplementedError(
             f"Trying to use forward AD with {name}_out that does not support it because it is an out= function"
         )
+    if name in _WITHOUT_TANGENTS:
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name} that does not support it because it has not been implemented yet."
+        )
     if isinstance(operator, Pointwise):
         return pointwise(level, function, operator, args, kwargs)
     if name == "__setitem__":
@@ -80,6 +84,7 @@ def answer(level: DualLevel, function: Callable, args: Sequence[Any], kwargs: di
 
 
 dual.answering = answer
+_WITHOUT_TANGENTS = frozenset(("dequantize",))
 # Ways out of a tensor, to what holds no tangent.
 _OF_THE_VALUE = frozenset(
     """

@@ -76,8 +76,8 @@ def test_absent_names_say_what_to_do() -> None:
         NotImplementedError, match=r"torch.utils.mkldnn.to_mkldnn is not implemented in flambeau: flambeau compiles"
     ):
         importlib.import_module("flambeau.utils.mkldnn").to_mkldnn(1)
-    with pytest.raises(NotImplementedError, match=r"run the model in float32"):
-        torch.quantization.MinMaxObserver()
+    with pytest.raises(NotImplementedError, match=r"torch.utils.mobile_optimizer.optimize_for_mobile is not implemented"):
+        importlib.import_module("flambeau.utils.mobile_optimizer").optimize_for_mobile(1)
 
 
 def test_names_that_are_gone_are_told_when_the_module_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

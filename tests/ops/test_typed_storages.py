@@ -12,6 +12,7 @@ import flambeau as torch
 from flambeau.storage import _dtype_to_storage_type_map, _get_dtype_from_pickle_storage_type, _LegacyStorage
 
 DTYPES = list(_dtype_to_storage_type_map())
+QUANTIZED = {torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.quint2x4}
 
 
 @pytest.fixture(autouse=True)
@@ -201,9 +202,13 @@ def test_storages_of_a_dtype(dtype):
     assert held.nbytes() == 3 * dtype.itemsize and _get_dtype_from_pickle_storage_type(name) is dtype
     held[0] = 1
     held[1:] = 0
-    assert held[0] == 1 and held[-1] == 0 and torch.tensor([], dtype=dtype).set_(held).tolist() == [1, 0, 0]
+    assert held[0] == 1 and held[-1] == 0
+    if dtype not in QUANTIZED:  # whose tensors take no storage
+        assert torch.tensor([], dtype=dtype).set_(held).tolist() == [1, 0, 0]
     held.resize_(2)
-    assert len(held.fill_(1)) == 2 and held.float().tolist() == [1, 1] and copy.deepcopy(held).tolist() == [1, 1]
+    assert len(held.fill_(1)) == 2 and copy.deepcopy(held).tolist() == [1, 1]
+    if dtype not in QUANTIZED:
+        assert held.float().tolist() == [1, 1]
 
 
 def test_constructors_say_what_they_take():

@@ -131,7 +131,9 @@ class TypedStorage(Common, StorageReference):
         return self.storage._cdata
 
     def _tensor(self) -> Tensor:
-        return elements(self.storage, self.dtype)  # type: ignore[arg-type]
+        from flambeau.ops.quantized.tensor import CODES
+
+        return elements(self.storage, CODES.get(self.dtype, self.dtype))  # type: ignore[arg-type, call-overload]
 
     def _like(self, held: Any, dtype: Any = None) -> TypedStorage:
         return of(held, dtype or self.dtype)

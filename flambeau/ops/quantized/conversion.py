@@ -15,9 +15,12 @@ import numpy as np
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64, int64, qint8, qint32, quint8
 from flambeau.base.layout import contiguous_format
+from flambeau.core.autograd.undefined import recorded
+from flambeau.core.modes.modes import no_grad
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.operator.unsupported import not_run
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known, needs_values
 from flambeau.ops.quantized.rounding import codes_by_channel, codes_of, codes_of_kernel, numbers_in_kernel, numbers_of
 from flambeau.ops.quantized.tensor import CODES, PER_BYTE, RANGES, PerChannel, PerTensor, QuantizedTensor, codes, rule, wrapped
 
@@ -192,7 +195,13 @@ def dequantize(input: Any, *more: Any, tensors: Any = None) -> Any:
     if isinstance(input, (list, tuple)):
         return tuple([dequantize(x) for x in input])
     if not isinstance(input, QuantizedTensor):
-        return input.to(float32)
+        if not known(input):
+            raise needs_values(input, "dequantize.self")
+        if input.dtype is float32:
+            return input
+        with no_grad():
+            made = input.to(float32)
+        return recorded("dequantize", made, (input,))
     quantizer, integers = input._quantizer, codes(input)
     if isinstance(quantizer, PerTensor):
         return numbers_of(integers, quantizer.scale, quantizer.zero_point)
@@ -317,7 +326,7 @@ def _empty_codes(size: Sequence[int], dtype: Any, memory_format: Any) -> Any:
     if dtype not in CODES:
         raise RuntimeError(_ANY_DTYPE)
     wanted = {} if memory_format is None else {"memory_format": memory_format}
-    return NAMESPACE["empty"](tuple(size), dtype=CODES[dtype], **wanted)
+    return NAMESPACE["empty"](tuple(size), dtype=CODES[dtype], device="cpu", **wanted)
 
 
 def _empty_affine_quantized(

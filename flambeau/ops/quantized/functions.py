@@ -277,7 +277,7 @@ def _as_codes(x: Any, value: Any) -> Tensor:
     """The integers that a number, or a float tensor, is in the quantizer of `x`."""
     if isinstance(value, QuantizedTensor):
         value = dequantize(value)
-    numbers = value.to(float32) if isinstance(value, Tensor) else NAMESPACE["tensor"](float(value), dtype=float32)
+    numbers = value.to(float32) if isinstance(value, Tensor) else NAMESPACE["tensor"](float(value), dtype=float32, device="cpu")
     return codes(requantized(x, numbers))
 
 
@@ -307,7 +307,7 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
 def fill_(self: Any, value: Any) -> Any:
     """Every element the integer nearest to a number."""
     if isinstance(self._quantizer, PerChannel):
-        return copy_(self, NAMESPACE["full"](self.shape, float(value), dtype=float32))
+        return copy_(self, NAMESPACE["full"](self.shape, float(value), dtype=float32, device="cpu"))
     codes(self).fill_(_as_codes(self, value).item())  # type: ignore[attr-defined]
     return self
 

@@ -64,7 +64,9 @@ def fused_moving_avg_obs_fake_quant(
         for kept, place in ((scale, 0), (zero_point, 1)):
             if kept.numel() != len(made):
                 kept.resize_((len(made),))
-            kept.copy_(NAMESPACE["tensor"]([pair[place] for pair in made], dtype=kept.dtype).reshape(kept.shape))
+            kept.copy_(
+                NAMESPACE["tensor"]([pair[place] for pair in made], dtype=kept.dtype, device=kept.device).reshape(kept.shape)
+            )
     if not bool(fake_quant_on.item()):  # type: ignore[attr-defined]
         return input.clone()
     if per_row_fake_quant:
