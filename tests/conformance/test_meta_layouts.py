@@ -29,6 +29,7 @@ UNKNOWN = {
     "the size is that of what is found": "nonzero argwhere where masked_select unique unique_consecutive bincount __getitem__ "
     "repeat_interleave to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr "
     "to_sparse_bsc",
+    "PyTorch has it for no tensors on meta": "dequantize",
     "lengths in tensors say what is read": "ctc_loss",
     "the way depends on a value, as in PyTorch": "gaussian_nll_loss",
     "memory that processes share is real": "share_memory_",
