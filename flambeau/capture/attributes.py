@@ -14,10 +14,10 @@ from typing import Any
 from flambeau.capture.builtins import CONTAINERS
 from flambeau.capture.kinds import (
     ABSENT,
+    ATTRIBUTES,
     C_FUNCTIONS,
     GENERIC_READERS,
     IMMUTABLE,
-    OF_VALUES,
     SLOTS,
     in_class,
     is_a,
@@ -30,6 +30,9 @@ from flambeau.core.tensor.tensor import Tensor
 __all__ = ["Attributes"]
 
 
+_OF_MEMBERS = ("name", "value", "_name_", "_value_")
+
+
 class Attributes(Provenance):
     """The hooks for attributes; `call` is that of the whole recorder."""
 
@@ -37,8 +40,10 @@ class Attributes(Provenance):
 
     def attribute(self, o: Any, name: str) -> Any:
         cls = type(o)
-        if self.reason is not None or cls in IMMUTABLE or cls in CONTAINERS or is_a(o, enum.Enum):
+        if self.reason is not None or cls in IMMUTABLE or cls in CONTAINERS or (is_a(o, enum.Enum) and name in _OF_MEMBERS):
             return getattr(o, name)
+        if cls is MethodType and name not in ("__self__", "__func__"):
+            return self.attribute(self.reach(o.__func__), name)
         if is_a(o, Tensor):
             return self._attribute_of_tensor(o, name)
         if cls is ModuleType:
@@ -55,6 +60,7 @@ class Attributes(Provenance):
                 if cls is not FunctionType or hasattr(FunctionType, name):
                     self.refuse(f"the attribute {name} of a function is read")
                 else:
+                    self.guards.dict_of(o, o.__dict__)
                     self.guards.item(o.__dict__, name, f"the attribute {name} of a function", self._kept(o.__dict__.get(name)))
                     return self.reach(getattr(o, name))
             return getattr(o, name)
@@ -86,6 +92,8 @@ class Attributes(Provenance):
             if kind is property:
                 return self.call(self.reach(found.fget), o)
             if kind in SLOTS:
+                if mine and kind is MemberDescriptorType:
+                    self.guards.is_set(o, slot_offset(cls, name), f"whether the attribute {name} is set")
                 value = found.__get__(o, cls)
                 if mine and name == "__dict__":
                     self.guards.dict_of(o, value)
@@ -137,6 +145,7 @@ class Attributes(Provenance):
         return found.__get__(o, cls)
 
     def _attribute_of_tensor(self, o: Tensor, name: str) -> Any:
+        self.touch(o)
         found = in_class(type(o), name)
         if found is ABSENT:
             if id(o) in self.arguments:
@@ -144,18 +153,25 @@ class Attributes(Provenance):
                     self.refuse(f"the attribute {name} of an argument is read")
                 self.bare.add(id(o))
             elif self.of_environment(o):
+                self.guards.dict_of(o, o.__dict__)
                 self.guards.item(o.__dict__, name, f"the attribute {name} of a tensor", False)
                 return self.reach(getattr(o, name))
             return getattr(o, name)
         if type(found) is FunctionType:
             return MethodType(found, o)
-        if name in OF_VALUES and self.of_environment(o):
+        if name not in ATTRIBUTES:
             self.refuse(f"the attribute {name} of a tensor is read")
         return getattr(o, name)
 
     def _attribute_of_module(self, o: ModuleType, name: str) -> Any:
-        value = getattr(o, name)  # which may make it
-        if self.of_environment(o):
+        mine = self.of_environment(o)
+        try:
+            value = getattr(o, name)  # which may make it
+        except AttributeError:
+            if mine:
+                self.guards.item(o.__dict__, name, f"{o.__name__}.{name}")
+            raise
+        if mine:
             if name not in o.__dict__:
                 self.refuse(f"{o.__name__}.{name} is computed when it is asked for")
                 return value

@@ -29,7 +29,7 @@ CONTAINERS: frozenset[type] = frozenset(
 
 _FUNCTIONS = (
     "len abs min max sum any all sorted round divmod pow int float complex bool str bytes tuple list dict set frozenset range "
-    "enumerate zip reversed slice callable ord chr bin hex oct format repr ascii issubclass"
+    "enumerate zip reversed slice callable ord chr bin hex oct format repr ascii"
 )
 #: Functions and classes that read their arguments and nothing else.
 PURE: set[Any] = {getattr(builtins, name) for name in _FUNCTIONS.split()}
@@ -40,6 +40,8 @@ PURE |= {f for name, f in vars(operator).items() if isinstance(f, types.BuiltinF
         for name in dir(operator)
         if name.startswith("i") and name not in ("index", "invert", "is_", "indexOf")
     ),
+    operator.is_,
+    operator.is_not,
     operator.setitem,
     operator.delitem,
     operator.call if hasattr(operator, "call") else operator.setitem,

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import abc
 import functools
+import operator
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, MethodDescriptorType, MethodType, MethodWrapperType, ModuleType, WrapperDescriptorType
 from typing import Any
 
-from flambeau.capture.builtins import PURE, SCALARS, method_kind
+from flambeau.capture.builtins import CONTAINERS, PURE, SCALARS, method_kind
 from flambeau.capture.instrument import Instrumented
 from flambeau.capture.items import Items
 from flambeau.capture.kinds import (
     C_FUNCTIONS,
     GENERIC_READERS,
+    HANDED_OVER,
     IMMUTABLE,
-    STATEFUL,
+    OF_LAYOUT,
+    OF_PLACES,
     TENSORS,
     in_class,
     is_a,
@@ -77,11 +80,7 @@ class Calls(Items):
             within = getattr(f, "__wrapped__", None)
             if type(within) is FunctionType and not is_trusted(within.__code__):  # in what only shortens tracebacks
                 return self.call(self.reach(within), *args, **kwargs)
-            if f.__name__ in STATEFUL:
-                self.refuse(f"{f.__name__} is called")
-            for each in (*args, *kwargs.values()):
-                self.touch(each)
-            return f(*args, **kwargs)
+            return self._call_trusted(f, args, kwargs)
         made = self._followed(f)
         if made is None:
             return f(*args, **kwargs)
@@ -90,6 +89,35 @@ class Calls(Items):
             self.reach(each)
         self.touch(self.reach(f.__kwdefaults__))
         return self._instance(f, made)(*args, **kwargs)
+
+    def _call_trusted(self, f: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function of flambeau's own rooms is run as it is: of tensors it makes tensors, by launches that the tape sees."""
+        self.guards.function(f, f"the function {f.__qualname__}")
+        for each in (*args, *kwargs.values()):
+            self._handed_over(each, f)
+        if f.__name__ in OF_PLACES:
+            self.refuse(f"{f.__name__} is called, which asks for a tensor's place in its storage")
+        result = f(*args, **kwargs)
+        if f.__name__ not in OF_LAYOUT and not self._is_of_tensors(result):
+            self.refuse(f"{f.__name__} is called, which may read or change more than tensors")
+        return result
+
+    def _handed_over(self, value: Any, f: FunctionType) -> None:
+        """Refuse where a trusted function could read more of an argument than is pinned."""
+        self.touch(value)
+        if type(value) in CONTAINERS:
+            for each in [*value, *value.values()] if is_a(value, dict) else value:
+                self._handed_over(each, f)
+        elif not is_a(value, HANDED_OVER) and type(value) not in IMMUTABLE:
+            if f.__name__ not in OF_LAYOUT:
+                self.refuse(f"{f.__name__} is called with a {type(value).__qualname__}")
+
+    def _is_of_tensors(self, result: Any) -> bool:
+        """Whether a result is tensors and nothing else but None between them."""
+        if is_a(result, (tuple, list)):
+            parts = [each for each in result if each is not None]
+            return bool(parts) and all(map(self._is_of_tensors, parts))
+        return is_a(result, Tensor)
 
     def _call_class(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if cls in PURE or cls in IMMUTABLE:
@@ -172,6 +200,8 @@ class Calls(Items):
             return self.reach(value) if args[0] in owner else value
         for each in (owner, *args, *kwargs.values()):
             self.touch(each)
+        if name in ("index", "count", "__eq__", "__ne__", "__contains__") and self._has_tensors((owner, *args)):
+            self.refuse("a container of tensors is compared")
         return f(*args, **kwargs)
 
     # ---- functions of Python with a rule of their own
@@ -192,6 +222,14 @@ class Calls(Items):
             shown = self.attribute(value, "__class__")
             return is_a(value, classes) or (isinstance(shown, type) and issubclass(shown, classes))
         return isinstance(value, classes)
+
+    def _issubclass(self, cls: Any, classes: Any) -> bool:
+        self._isinstance(None, classes)  # which pins the same
+        self.touch(cls)
+        for each in classes if isinstance(classes, tuple) else (classes,):
+            if type(in_class(type(each), "__subclasscheck__")) is FunctionType and not is_a(each, abc.ABCMeta):
+                self.refuse(f"{each.__qualname__} answers issubclass by code of its own")
+        return issubclass(cls, classes)
 
     def _getattr(self, o: Any, name: str, *default: Any) -> Any:
         try:
@@ -228,6 +266,9 @@ class Calls(Items):
 
 _SPECIAL: dict[Any, Callable[..., Any]] = {
     isinstance: Calls._isinstance,
+    issubclass: Calls._issubclass,
+    operator.is_: Calls.same,
+    operator.is_not: lambda self, a, b: not self.same(a, b),
     getattr: Calls._getattr,
     hasattr: Calls._hasattr,
     setattr: Calls.set_attribute,

@@ -23,7 +23,7 @@ from flambeau.capture.results import NoRecipe, Recipe
 from flambeau.codegen.programs import Busy, Refusal, Replay, Tape, Unfit
 from flambeau.codegen.runtime import guards, state
 from flambeau.codegen.runtime.threads import planned_threads
-from flambeau.core.modes import modes
+from flambeau.core.modes import interception, modes
 from flambeau.core.modes.modes import local
 from flambeau.core.modes.settings import settings
 from flambeau.core.tensor.tensor import Tensor
@@ -33,6 +33,7 @@ __all__ = ["Captured", "Entry"]
 log = logging.getLogger("torch._dynamo.recompiles")  # shown by TORCH_LOGS=recompiles
 MOST_MISSES = 32  # captures in a row that no later call could use: the function is left alone from then on
 MOST_ENTRIES = 8  # of one kind
+MOST_KINDS = 256  # of calls, after which the function is left alone: something in its arguments is always another one
 MOST_REFUSALS = 3  # of one kind, after which its calls run as they are
 
 
@@ -99,6 +100,9 @@ class Captured:
                 return entry.answer(tensors)
             except Unfit as reason:
                 self._refused(str(reason))
+        if len(self.calls) > MOST_KINDS:
+            self.retire()
+            return self.function(*args, **kwargs)
         refused = self.calls.setdefault(key, -1)
         if refused < 0 or refused >= MOST_REFUSALS:
             self.calls[key] = max(refused, 0)
@@ -111,6 +115,11 @@ class Captured:
         self.calls.clear()
         self.misses, self.retired = 0, not guards.available()
 
+    def retire(self) -> None:
+        """Have all calls run as they are from now on."""
+        self.forget()
+        self.retired = True
+
     def _refused(self, reason: str) -> None:
         log.debug("%s: %s", getattr(self.function, "__qualname__", type(self.function).__qualname__), reason)
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
@@ -120,7 +129,8 @@ class Captured:
         if all(not entry.hits for entry in self.entries.get(key, ())):
             self.misses += 1
             if self.misses > MOST_MISSES:
-                self.retired = True
+                self.retire()
+                return self.function(*args, **kwargs)
         recorder, tape = Recorder(), Tape(tensors)
         before = _modes()
         try:
@@ -162,6 +172,8 @@ def _special(exporting: str) -> bool:
     return bool(
         modes.active.count
         or modes.observed.count
+        or interception.anyone_answers()
+        or local.draws is not None
         or state.words[state.TAPE]
         or sys.getprofile()
         or sys.gettrace()

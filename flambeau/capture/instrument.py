@@ -7,6 +7,7 @@
 | `for x in a`, `with a`, `import a` | `for x in each(a)`, `with context(a)`, `a = module("a", ...)` |
 | `a.b = v`, `a[i] = v`, `del a.b` | `set_attribute(a, "b", v)`, `set_item(a, i, v)`, ... |
 | `a is b`, `a in b` | `same(a, b)`, `contains(b, a)` |
+| `a < b` | `compared(a) < compared(b)` |
 | `a + b`, `if a`, `a or b`, `*a`, `f"{a}"`, `x, y = a` | `touch(a) + touch(b)`, `if touch(a)`, ...: C code looks into it |
 | `a += b` | `a = augmented(a); a += touch(b)` |
 
@@ -28,7 +29,7 @@ __all__ = ["HOOKS", "Instrumented", "NotInstrumented", "instrumented"]
 
 _PREFIX = "_capture_"
 HOOKS = (
-    "attribute item slice call global_ free each context module imported same contains touch augmented "
+    "attribute item slice call global_ free each context module imported same contains touch compared augmented "
     "set_attribute set_item delete_attribute delete_item"
 ).split()
 
@@ -271,6 +272,10 @@ class _Hooks(ast.NodeTransformer):
         made = self.visit(node)
         return made if isinstance(made, ast.Constant) else self._hook(node, "touch", made)
 
+    def _compared(self, node: ast.expr) -> ast.expr:
+        made = self.visit(node)
+        return made if isinstance(made, ast.Constant) else self._hook(node, "compared", made)
+
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         if len(node.ops) > 1 and any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
             self._refused(node)
@@ -282,7 +287,9 @@ class _Hooks(ast.NodeTransformer):
         elif isinstance(op, (ast.In, ast.NotIn)):
             made = self._hook(node, "contains", self.visit(a), self.visit(b))
         else:
-            return ast.copy_location(ast.Compare(self._touched(a), node.ops, [self._touched(c) for c in node.comparators]), node)
+            return ast.copy_location(
+                ast.Compare(self._compared(a), node.ops, [self._compared(c) for c in node.comparators]), node
+            )
         return ast.copy_location(ast.UnaryOp(ast.Not(), made), node) if isinstance(op, (ast.IsNot, ast.NotIn)) else made
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:

@@ -34,12 +34,12 @@ class Items(Attributes):
                     self.refuse("a dict is asked for a tensor")
                 elif id(o) not in self.touched:
                     self.guards.item(o, key, f"the entry {key!r} of a dict", key not in o or self._kept(o[key]))
-            return self.reach(o[key]) if mine else o[key]
+            return self.part_of(o, o[key]) if mine else o[key]
         if cls in CONTAINERS:
             if mine and cls is collections.defaultdict:
                 self.refuse("a defaultdict is asked for what it hasn't got")
             self.touch(o)
-            return self.reach(o[key]) if mine else o[key]
+            return self.part_of(o, o[key]) if mine else o[key]
         if is_a(o, Tensor):
             return o[self.touch(key)]
         method = in_class(cls, "__getitem__")
@@ -76,7 +76,7 @@ class Items(Attributes):
 
     def _reached(self, values: Any) -> Iterator[Any]:
         for each in values:
-            yield self.reach(each)
+            yield self.part_of(values, each)
 
     def context(self, o: Any) -> Any:
         if self.reason is not None:
@@ -91,12 +91,15 @@ class Items(Attributes):
 
     # ---- operators
     def same(self, a: Any, b: Any) -> bool:
-        if self.reason is None and is_a(a, Tensor) and is_a(b, Tensor):
-            if (id(a) in self.arguments) is not (id(b) in self.arguments) and self.of_environment(a) and self.of_environment(b):
-                self.refuse("an argument is compared with a tensor of the surroundings by identity")
+        """Whether they are one object. Which tensors of the arguments are, is in the key; of their containers it isn't."""
+        if self.reason is None and (id(a) in self.arguments or id(b) in self.arguments):
+            if not (id(a) in self.arguments and id(b) in self.arguments and is_a(a, Tensor) and is_a(b, Tensor)):
+                self.refuse("an argument is compared with another object by identity")
         return a is b
 
     def contains(self, value: Any, container: Any) -> bool:
+        if self.reason is None and is_a(value, Tensor) and not is_a(container, Tensor):
+            self.refuse("a tensor is looked for in a container, by identity first")
         if self.reason is None:
             if type(container) in (dict, collections.OrderedDict) and self.of_environment(container) and type(value) in SCALARS:
                 if id(container) not in self.touched and not self.is_written(container, value):
@@ -108,8 +111,8 @@ class Items(Attributes):
                     return bool(self.touch(self.call(method, container, value)))
                 self.touch(container)
             else:
-                self.touch(container)
-                self.touch(value)
+                self.compared(container)
+                self.compared(value)
         return value in container
 
     def augmented(self, value: Any) -> Any:

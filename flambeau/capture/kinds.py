@@ -5,6 +5,7 @@ Stands on builtins.py and the public classes; used by the rooms' other files.
 
 from __future__ import annotations
 
+import enum
 import sysconfig
 from types import (
     BuiltinFunctionType,
@@ -38,18 +39,30 @@ TENSORS: frozenset[Any] = frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.
 IMMUTABLE = SCALARS | {DType, Size, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo, property}
 SLOTS = (GetSetDescriptorType, MemberDescriptorType)
 C_FUNCTIONS = (BuiltinFunctionType, MethodWrapperType, MethodDescriptorType, WrapperDescriptorType)
-#: Functions of the trusted rooms that read or change more than that.
-STATEFUL = frozenset(
-    "manual_seed seed initial_seed get_rng_state set_rng_state fork_rng backward register_hook retain_grad "
-    "register_post_accumulate_grad_hook".split()
+#: Functions of the trusted rooms that give something else than tensors, and what they read is in the key of a call, or pinned.
+OF_LAYOUT = frozenset(
+    "size stride dim ndimension numel nelement element_size is_contiguous is_floating_point is_complex is_signed is_conj is_neg "
+    "is_tensor is_same_size get_device type_as result_type promote_types can_cast broadcast_shapes is_storage "
+    "is_grad_enabled is_inference_mode_enabled is_inference get_default_dtype get_num_threads is_autocast_enabled "
+    "is_autocast_cpu_enabled get_autocast_dtype get_autocast_cpu_dtype are_deterministic_algorithms_enabled "
+    "is_autocast_cache_enabled set_grad_enabled is_compiling is_dynamo_compiling is_exporting is_tracing is_scripting "
+    "has_torch_function has_torch_function_unary has_torch_function_variadic __len__ __hash__ _set_grad_enabled "
+    "fits check_softshrink".split()
 )
+#: Functions that give tensors, and yet read more of a tensor than guards and the key know: where in its storage it begins.
+OF_PLACES = frozenset("as_strided as_strided_ as_strided_copy as_strided_scatter set_ resize_ resize_as_ share_memory_".split())
 #: What gives Python a value of a tensor.
 READERS = {
     getattr(torch.Tensor, name).__code__
     for name in "item tolist numpy data_ptr __bool__ __int__ __float__ __complex__ __index__ __repr__ __format__".split()
 }
-#: Attributes of tensors that guards don't cover.
-OF_VALUES = frozenset("grad _version _backward_hooks _grad grad_fn name data_ptr".split())
+#: Attributes of tensors that follow from what guards and the key know, and those that are tensors made of it.
+ATTRIBUTES = frozenset(
+    "shape dtype device ndim layout _layout requires_grad itemsize nbytes is_sparse is_quantized is_cpu is_cuda is_meta "
+    "is_nested is_mkldnn is_sparse_csr is_mps is_xpu is_vulkan is_ipu is_xla is_maia is_mtia T mT H mH real imag data".split()
+)
+#: What functions of the trusted rooms may be given beside immutable values and containers.
+HANDED_OVER = (torch.Tensor, torch.Generator, type, enum.Enum)
 ABSENT: Any = object()
 #: What reads attributes as `object` does.
 GENERIC_READERS = {vars(cls).get("__getattribute__") for cls in (object, SimpleNamespace, BaseException, *CONTAINERS)} - {None}

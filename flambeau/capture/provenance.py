@@ -76,7 +76,11 @@ class Provenance:
 
     def reach(self, value: Any) -> Any:
         """A value was found at a place of the environment that a guard pins."""
-        if self.reason is not None or type(value) in IMMUTABLE or id(value) in self.environment:
+        if self.reason is not None or type(value) in IMMUTABLE:
+            return value
+        if id(value) in self.environment:
+            if id(value) in self.arguments:
+                self.refuse("an argument is found in the surroundings, too")
             return value
         self.environment[id(value)] = value
         if is_a(value, Tensor):
@@ -86,6 +90,10 @@ class Provenance:
             self._keep_tensor(value)
             self.guards.tensor(value)
         return value
+
+    def part_of(self, container: Any, value: Any) -> Any:
+        """A value that was found in a container of the environment; what is in an argument is an argument."""
+        return value if id(container) in self.arguments else self.reach(value)
 
     def _pinned_class(self, value: Any) -> None:
         """What a class says of its instances."""
@@ -105,6 +113,9 @@ class Provenance:
         for key, tensor in self.tensors.items():
             if self._places[key] != _place_of(tensor):
                 self.refuse("a tensor of the surroundings got other memory, another shape or another gradient")
+        given = {tensor._storage.serial for key, tensor in self.tensors.items() if key in self.arguments}
+        if any(tensor._storage.serial in given for key, tensor in self.tensors.items() if key not in self.arguments):
+            self.refuse("an argument lies in the memory of a tensor of the surroundings")
 
     # ---- what the call writes
     def write(self, table: dict[Any, Any], key: Any) -> None:
@@ -124,7 +135,9 @@ class Provenance:
             return value
         if cls in CONTAINERS:
             self._touch_container(value)
-        elif is_a(value, (Tensor, type, FunctionType, MethodType, ModuleType, enum.Enum, *C_FUNCTIONS)):
+        elif is_a(value, Tensor):
+            self.guards.class_state(type(value), "attributes of Tensor")  # its operators are looked up there
+        elif is_a(value, (type, FunctionType, MethodType, ModuleType, enum.Enum, *C_FUNCTIONS)):
             if is_a(value, type) and self.of_environment(value):
                 self.guards.class_state(value, f"attributes of {value.__qualname__}")
         elif is_made_by_class_statement(cls):  # made by a class statement
@@ -135,6 +148,16 @@ class Provenance:
         elif self.of_environment(value):
             self.refuse(f"an object of {cls.__module__}.{cls.__qualname__} is looked into")
         return value
+
+    def compared(self, value: Any) -> Any:
+        """C code will compare a value with another: in containers it takes the same object for an equal one."""
+        if self.reason is None and type(value) in CONTAINERS and self._has_tensors(value):
+            self.refuse("a container of tensors is compared")
+        return self.touch(value)
+
+    def _has_tensors(self, value: Any) -> bool:
+        parts = [*value, *value.values()] if is_a(value, dict) else value
+        return any(is_a(each, Tensor) or (type(each) in CONTAINERS and self._has_tensors(each)) for each in parts)
 
     def _touch_container(self, value: Any) -> None:
         mine = self.of_environment(value)

@@ -33,7 +33,7 @@ USED_OF_DICT, TAG_OF_DICT = OBJECT_HEADER, OBJECT_HEADER + 8  # PyDictObject.ma_
 CONTENTS_OF_CELL = OBJECT_HEADER
 FLOAT_BITS = OBJECT_HEADER
 HAS_TAGS = sys.version_info < (3, 13)
-_SCALARS = (int, float, complex, str, bytes)
+_SCALARS = (int, float, str, bytes)  # compared by value
 
 
 def _word(address: int) -> int:
@@ -290,6 +290,11 @@ class Guards:
         else:
             self.hold(table, ask)
             self.tables.setdefault(id(table), {})[CALL, id(ask), 0, 0] = "the order of a dict"
+
+    def is_set(self, object: Any, offset: int, why: str) -> None:
+        """Whether a slot of an object holds anything."""
+        self.hold(object)
+        self._add(NOT_WORD if _word(id(object) + offset) else WORD, id(object) + offset, 0, 0, why)
 
     def slot(self, object: Any, offset: int, value: Any, why: str, keep: bool = True) -> None:
         """What a slot of an object holds."""
