@@ -1,6 +1,6 @@
-"""torch.compile: a function or module whose graphs go to a backend, or to the default one, which takes no graphs.
+"""torch.compile: a function or module whose calls are replayed, by the default backend, or whose graphs go to another one.
 
-Stands on torch._dynamo, which has backends by name and the tracer.
+Stands on torch._dynamo, which has backends by name and the tracer, and hands calls to capture.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """torch._dynamo: functions as graphs for backends, by a tracer of segments, and the face of torch.compile.
 
-A compiled function's Python runs on every call; what it asks of torch is a graph up to where it asks for a value (`segments`).
+For a backend that takes graphs a function's Python runs on every call; what it asks of torch is a graph up to where it asks for
+a value (`segments`). The default one takes no graphs: flambeau.capture.
 Stands on fx and _subclasses; used by torch.compile and torch.compiler.
 """
 
