@@ -21,6 +21,7 @@ from flambeau.capture.kinds import IMMUTABLE, TENSORS, is_a
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.results import NoRecipe, Recipe
 from flambeau.codegen.programs import Busy, Refusal, Replay, Tape, Unfit
+from flambeau.codegen.programs.program import KEPT
 from flambeau.codegen.runtime import guards, state
 from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.core.modes import interception, modes
@@ -155,6 +156,8 @@ class Captured:
                 program = tape.finish(tensors, recipe.tensors)
                 if isinstance(program, Refusal):
                     recorder.refuse(program.reason)
+                elif any(buffer.kind == KEPT for buffer in program.buffers):
+                    recorder.refuse("a tensor that was made in the call is kept somewhere")
                 else:
                     entries = self.entries.setdefault(key, [])
                     entries.insert(0, Entry(recorder, Replay(program), recipe, tensors))

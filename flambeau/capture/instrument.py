@@ -80,8 +80,8 @@ def codes_of(code: CodeType) -> Iterable[CodeType]:
             yield from codes_of(each)
 
 
-def _bound(node: ast.AST) -> tuple[set[str], set[str]]:
-    """The names that a function, lambda, comprehension or class binds in its own scope, and those that it declares as others'."""
+def _bound(node: ast.AST) -> set[str]:
+    """The names that a function, lambda or comprehension binds in its own scope."""
     bound: set[str] = set()
     declared: set[str] = set()
 
@@ -120,7 +120,7 @@ def _bound(node: ast.AST) -> tuple[set[str], set[str]]:
             visit(generator.target)
     else:
         visit(node, True)
-    return bound - declared, declared
+    return bound - declared
 
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -177,12 +177,13 @@ class _Hooks(ast.NodeTransformer):
     # ---- scopes
     def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
         """A function's tree with hooks; for the outermost one, defaults and annotations stay as they are."""
-        bound, declared = _bound(node)
+        bound = _bound(node)
         if not self.scopes:
-            outer = {n for each in ast.walk(node) if isinstance(each, ast.Global) for n in each.names}
-            if outer:
-                raise NotInstrumented(f"it declares {', '.join(sorted(outer))} global")
-        self.scopes.append(bound | {n for n in declared if not self.scopes and n not in self.free})
+            others = [each for each in ast.walk(node) if isinstance(each, (ast.Global, ast.Nonlocal))]
+            written = {n for each in others for n in each.names if isinstance(each, ast.Global) or n in self.free}
+            if written:
+                raise NotInstrumented(f"it sets variables of its surroundings: {', '.join(sorted(written))}")
+        self.scopes.append(bound)
         if isinstance(node, ast.Lambda):
             made: ast.FunctionDef | ast.Lambda = ast.Lambda(node.args, self.visit(node.body))
         else:
@@ -215,7 +216,7 @@ class _Hooks(ast.NodeTransformer):
     visit_ClassDef = visit_AsyncFunctionDef = visit_AsyncFor = visit_AsyncWith = visit_Await = visit_Match = _refused
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> ast.expr:
-        bound, _ = _bound(node)
+        bound = _bound(node)
         generators = []
         for i, g in enumerate(node.generators):
             if not i:

@@ -211,3 +211,19 @@ def test_a_counter_in_the_surroundings_counts() -> None:
     for n in range(1, 50):
         assert torch.equal(captured(torch.ones(2)), torch.full((2,), float(n)))
     assert captured.retired  # no call could ever be replayed
+
+
+def test_a_variable_around_the_function_is_set_in_every_call() -> None:
+    last: Any = None
+
+    def f(x: Any) -> Any:
+        nonlocal last
+        last = x * 2
+        return x + 1
+
+    captured = Captured(f)
+    kept = []
+    for n in range(5):
+        captured(torch.full((2,), float(n)))
+        kept.append(last)
+    assert [x[0].item() for x in kept] == [0, 2, 4, 6, 8]

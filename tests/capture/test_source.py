@@ -145,7 +145,10 @@ def test_errors_come_from_the_program_s_own_lines() -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("def f():\n    global g\n    g = 1\n", "global"), ("def f(x):\n    class A: pass\n    return A\n", "ClassDef")],
+    [
+        ("def f():\n    global g\n    g = 1\n", "of its surroundings"),
+        ("def f(x):\n    class A: pass\n    return A\n", "ClassDef"),
+    ],
 )
 def test_what_cannot_be_followed_is_said(text: str, why: str, tmp_path: Any) -> None:
     path = tmp_path / "program.py"
