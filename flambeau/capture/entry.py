@@ -59,7 +59,7 @@ class Entry:
             raise Unfit(self.reasons[failed])
         if not self.pinned.isdisjoint(map(id, tensors)):
             raise Unfit("an argument is a tensor of the surroundings")
-        if any(tensors[i].__dict__ for i in self.bare):
+        if self.bare and any(tensors[i].__dict__ for i in self.bare):
             raise Unfit("an argument has attributes of its own")
         made = self.replay(*tensors)
         self.hits += 1
