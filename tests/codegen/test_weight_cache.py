@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import flambeau as torch
+from flambeau.base.layout import clear_caches
 from flambeau.codegen.runtime import state, weight_cache
 from flambeau.core.tensor.storage import empty_cache, memory_statistics
 from flambeau.nn import functional as F
@@ -406,18 +407,23 @@ def test_a_write_at_the_same_time():
     assert state.words[state.WRITING] == 0
 
 
-def test_writes_are_counted_while_they_run():
+def test_nothing_is_kept_while_a_launch_is_about_to_write():
+    """It has told that it writes, and the conversion of a number runs the program before it does."""
+    use, x, w = operands()
+    warm(use, x, w)
+    assert kept() > 0
     seen = []
-    x = torch.zeros(1 << 20)
 
     class Number:
-        def __float__(self):
-            seen.append(state.words[state.WRITING])
-            return 1.0
+        def __index__(self):
+            warm(use, x, w)
+            seen.append((state.words[state.WRITING], kept()))
+            return 1
 
-    x.fill_(0)
-    plan = torch.add(x, 1.0, out=x)
-    assert plan is x and state.words[state.WRITING] == 0
+    w.add_(w.clone(), alpha=Number())
+    assert seen == [(1, 0)] and state.words[state.WRITING] == 0
+    check(use, x, w)
+    assert kept() > 0
 
 
 def test_threads_that_read_and_write():
@@ -478,6 +484,16 @@ def test_gone_with_the_weight():
     del w
     gc.collect()
     assert kept() == 0
+
+
+def test_what_packs_goes_with_the_other_caches():
+    """Programs meet layouts without end: what is known of each of them must not stay."""
+    use, x, w = operands()
+    warm(use, x, w)
+    assert weight_cache._forms
+    clear_caches()
+    assert not weight_cache._forms
+    check(use, x, w)
 
 
 def test_fresh_operands_are_not_kept():

@@ -25,7 +25,7 @@ from weakref import ref
 from flambeau.base.device import device
 from flambeau.base.dtype import uint8
 from flambeau.base.flags import flags
-from flambeau.base.layout import Layout
+from flambeau.base.layout import Layout, register_cache
 from flambeau.base.locks import short_lock
 from flambeau.codegen.plan import Plan, Prepacked
 from flambeau.codegen.runtime import launch, state
@@ -146,11 +146,11 @@ def _unseen(held: Any, mark: int) -> bool:
     """Whether nobody writes to a storage's memory but through it, nor is at it at this moment. Memory that is a block of its own
     gets the storage's mark.
     """
-    if held.size_class == -1:  # it had aliases: do any live?
+    if held.size_class == -1:  # it had aliases: do any live? (From Python 3.14 on not all references of variables are counted.)
+        if sys.getrefcount(held.owner) > _ALONE:
+            return False
         owner = held.owner
         if owner.__class__ is not launch.Block or owner.size_class or owner.exports or owner.mark < 0:
-            return False
-        if sys.getrefcount(owner) > _ALONE:
             return False
         owner.mark = mark
     elif held.size_class:
@@ -158,7 +158,7 @@ def _unseen(held: Any, mark: int) -> bool:
     return not held.exports and not state.words[state.WRITING]
 
 
-_ALONE = 3  # references to an object that one other refers to, and one variable: as sys.getrefcount counts
+_ALONE = 2  # references to an object that one other refers to, as sys.getrefcount counts what it is given straight from there
 
 
 def _offered(weight: Any, form: _Form) -> Any:
@@ -212,7 +212,7 @@ def _room(size: int, mark: int) -> bool:
     return True
 
 
-_forms: dict[tuple[Any, ...], _Form] = {}
+_forms: dict[tuple[Any, ...], _Form] = register_cache({})
 
 
 def _form_of(weight: Layout, halves: Prepacked) -> _Form:
