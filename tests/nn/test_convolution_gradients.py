@@ -61,3 +61,11 @@ def test_weights_of_no_images_of_one_pixel_have_a_gradient(groups, stride):
     x, weight = torch.zeros(0, 4, 1, 1), torch.ones(4, 4 // groups, 1, 1, requires_grad=True)
     torch.nn.functional.conv2d(x, weight, None, stride, groups=groups).sum().backward()
     assert weight.grad.shape == weight.shape and not weight.grad.any()
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_the_gradient_of_no_images_may_have_any_strides(groups):
+    x, weight = torch.zeros(0, 4, 5, 5), torch.ones(4, 4 // groups, 2, 2, requires_grad=True)
+    y = torch.nn.functional.conv2d(x, weight, None, groups=groups)
+    y.backward(torch.zeros(0, 4, 8, 9)[:, :, ::2, 1:8:2])
+    assert weight.grad.shape == weight.shape and not weight.grad.any()

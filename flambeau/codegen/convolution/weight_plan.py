@@ -38,7 +38,7 @@ def conv_grad_weight_phases(dtype: object, conv: Convolution, x: Tensor5, dy: Te
     """
     if not conv.outputs * conv.channels * conv.taps:
         return [], 0
-    step = flat(dy.strides, conv.out)
+    step = flat(dy.strides, conv.out) if conv.images else 1  # of no images, strides may be any
     if step is None:
         raise NotImplementedError("conv weight gradient: make the output's gradient contiguous first")
     kind = kind_of(dtype)
