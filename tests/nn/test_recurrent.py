@@ -220,3 +220,25 @@ def test_every_number_of_threads_gives_the_same_bits(kind):
         torch.set_num_threads(before)
     for others in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], others))
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU"])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2}, {"bidirectional": True}, {"batch_first": True}], ids=str)
+def test_outputs_may_be_written_to(kind, options):
+    torch.manual_seed(0)
+    layer = getattr(nn, kind)(4, 5, **options)
+    x = torch.randn(3, 2, 4)
+    gradients = []
+    for write in (lambda y: y * 3 + 1, lambda y: y.mul_(3).add_(1)):
+        layer.zero_grad()
+        write(layer(x)[0]).pow(2).sum().backward()
+        gradients.append([p.grad for p in layer.parameters()])
+    for wanted, got in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_no_time_steps_are_refused(kind):
+    with pytest.raises(RuntimeError, match="Expected sequence length to be larger than 0 in RNN"):
+        getattr(nn, kind)(4, 5)(torch.zeros(0, 2, 4))
+    assert getattr(nn, kind)(4, 5)(torch.zeros(3, 0, 4))[0].shape == (3, 0, 5)

@@ -177,6 +177,8 @@ def run_layers(
     if active.count and mode != "GRU" and local.autocast_enabled.get("cpu"):
         with cast_arguments(record_of("lstm"), (input, states, weights), {}) as ((input, states, weights), _):
             return run_layers(mode, input, batch_sizes, states, weights, has_biases, num_layers, dropout, train, bidirectional)
+    if batch_sizes is None and not input.shape[0]:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
     step = STEPS[mode]
     directions = 2 if bidirectional else 1
     per_cell = len(weights) // (num_layers * directions)
@@ -193,6 +195,8 @@ def run_layers(
             start = tuple(tensors[position] for tensors in starts)
             if sizes is None and w_hr is None and fits((input, *own, *start), PLAIN):
                 output, final = recurrent_layer(mode, input, start, w_ih, w_hh, b_ih, b_hh, direction == 1)
+                if mode != "LSTM" and directions == 1 and layer == num_layers - 1 and output._node is not None:
+                    output = output.clone()  # programs may write to it, as in PyTorch: the gradient reads the layer's own
                 outputs.append(output)
                 finals.append(final)
                 continue
