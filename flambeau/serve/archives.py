@@ -3,7 +3,7 @@ options.
 
     python -m flambeau.serve.archives --model-name mlp --version 1.0 --serialized-file mlp.pt2 --export-path store
 
-Stands on the standard library; used by models, management and command.
+Stands on the standard library; used by models, host, management and command.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 MANIFEST = "MAR-INF/MANIFEST.json"
+UNPACKED = "FLAMBEAU_SERVE_UNPACKED"  # in the environment: the folder in which archives are unpacked; the front end removes it
 MOST_FILES = 20_000
 MOST_BYTES = 64 << 30
 MOST_MANIFEST = 1 << 20

@@ -17,7 +17,6 @@ from pathlib import Path
 from flambeau.serve import archives, spawning
 from flambeau.serve.settings import ModelSettings, ServerSettings, Wrong, converted, model_from_argument, read_file
 
-UNPACKED = "FLAMBEAU_SERVE_UNPACKED"  # see models
 EXTRA = ("starlette", "uvicorn", "httptools", "prometheus_client")
 
 
@@ -116,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"flambeau serve: {problem}", file=sys.stderr)
         return 1
     folder = Path(tempfile.mkdtemp(prefix="flambeau-serve-"))  # private to this user; the server removes it
-    os.environ[UNPACKED] = str(folder)
+    os.environ[archives.UNPACKED] = str(folder)
     early = {(model.name, model.version): spawning.start(model, settings.log) for model in made}
     from flambeau.serve import server
 

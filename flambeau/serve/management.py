@@ -1,6 +1,6 @@
 """The management port, TorchServe's routes and ours: load, unload, scale, weigh, reload and roll back versions; the page.
 
-On this machine's own address and with a token, unless the settings say otherwise. Models come from the model store only.
+On this machine's own address, unless the settings say otherwise, and always with a token. Models come from the model store only.
 Stands on Starlette and registry; used by server.
 """
 
@@ -24,7 +24,7 @@ from flambeau.serve.answers import Refused, as_json, error
 from flambeau.serve.app import InferenceApp
 from flambeau.serve.metrics import CONTENT_TYPE, Metrics, memory_of
 from flambeau.serve.pool import LoadFailed
-from flambeau.serve.registry import Registry, Version
+from flambeau.serve.registry import Registry, Taken, Version
 from flambeau.serve.settings import ModelSettings, Wrong, converted
 from flambeau.serve.tickets import Refusal
 
@@ -50,7 +50,7 @@ def status_of(message: str) -> Response:
 class Management:
     """The application of the management port."""
 
-    def __init__(self, registry: Registry, inference: InferenceApp, token: str | None) -> None:
+    def __init__(self, registry: Registry, inference: InferenceApp, token: str) -> None:
         self.registry, self.inference, self.token = registry, inference, token
         self.loads: set[asyncio.Task[Any]] = set()
         routes = [
@@ -77,8 +77,9 @@ class Management:
             except (Refusal, Refused) as refusal:
                 return refused(refusal.status, str(refusal), getattr(refusal, "kind", None))
             except Wrong as problem:
-                status = 409 if "already" in str(problem) else 400
-                return refused(status, str(problem))
+                return refused(409 if isinstance(problem, Taken) else 400, str(problem))
+            except TimeoutError:
+                return refused(408, f"the body didn't come within {self.registry.settings.body_seconds:g} s")
             except LoadFailed as problem:
                 return refused(400, f"the model can't be served: {problem}", "ModelLoadException")
             except archives.BadArchive as problem:
@@ -90,8 +91,6 @@ class Management:
         return route
 
     def allowed(self, request: Request) -> bool:
-        if self.token is None:
-            return True
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token.encode())
 

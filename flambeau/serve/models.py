@@ -7,7 +7,6 @@ handler's Python file only. Stands on the handlers; used by host.
 from __future__ import annotations
 
 import os
-import tempfile
 import zipfile
 from typing import Any
 
@@ -25,15 +24,18 @@ from flambeau.serve.settings import ModelSettings
 TEXT_BATCH, GENERATION_BATCH = 32, 8
 
 
-def load(settings: ModelSettings) -> Service:
-    """The service of a model. ValueError, OSError or what the model's own code raises, for one that can't be served."""
+def load(settings: ModelSettings, folder: str) -> Service:
+    """The service of a model; an archive is unpacked into the folder, which is empty.
+
+    ValueError, OSError or what the model's own code raises, for one that can't be served.
+    """
     path, most = settings.path, settings.max_batch_size
     if not os.path.exists(path):
         raise FileNotFoundError(f"there is no {path}")
     if settings.handler:
         return by_handler(settings)
     if path.endswith(".mar") or os.path.exists(os.path.join(path, archives.MANIFEST)):
-        return archived(settings)
+        return archived(settings, folder)
     if os.path.isdir(path):
         from flambeau.serve.handlers.tasks import service_of
 
@@ -108,12 +110,12 @@ def by_handler(settings: ModelSettings) -> Service:
     return wrapped(handler_in(file, name or None), context, settings.max_batch_size)
 
 
-def archived(settings: ModelSettings) -> Service:
-    """An archive of TorchServe's form, unpacked into a folder that goes with this process."""
+def archived(settings: ModelSettings, folder: str) -> Service:
+    """An archive of TorchServe's form, unpacked into the folder, or unpacked already."""
     manifest = archives.read_manifest(settings.path)
-    folder = settings.path
-    if not os.path.isdir(folder):
-        folder = tempfile.mkdtemp(prefix="model-", dir=os.environ.get(UNPACKED))
+    if os.path.isdir(settings.path):
+        folder = settings.path
+    else:
         archives.unpack(settings.path, folder)
     model = manifest["model"]
     named, serialized = model.get("handler") or "base_handler", model.get("serializedFile")
@@ -136,6 +138,3 @@ def archived(settings: ModelSettings) -> Service:
         config = {"file": os.path.join(folder, model["configFile"])}
     context = Context(folder, manifest, most or 1, settings.name, settings.version, config)
     return wrapped(handler, context, most)
-
-
-UNPACKED = "FLAMBEAU_SERVE_UNPACKED"  # the folder in which archives are unpacked; the front end makes and removes it

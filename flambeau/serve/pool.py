@@ -43,6 +43,7 @@ class Worker(asyncio.Protocol):
         self.batches: collections.Counter[int] = collections.Counter()  # by number: how many are unanswered
         self.process = 0
         self.started = time.monotonic()
+        self.cancelled = 0  # requests that it was told to give up, and hasn't yet
         self.busy_since = 0.0  # since when it owes an answer and has given none
         self.retiring = False
         self.transport: Any = None
@@ -53,6 +54,7 @@ class Worker(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.busy_since = time.monotonic()
         for header, parts in self.buffer.feed(data):
+            self.cancelled -= header.get("cancelled", 0)
             for head, body in zip(header["answers"], parts):
                 if head.get("more"):
                     ticket = self.tickets.get(head["id"])
@@ -73,7 +75,7 @@ class Worker(asyncio.Protocol):
 
     def send(self, batch: int, tickets: list[Ticket]) -> None:
         now = time.perf_counter()
-        if not self.tickets:
+        if not self.busy:
             self.busy_since = time.monotonic()
         for ticket in tickets:
             ticket.sent, ticket.batch = now, batch
@@ -82,10 +84,27 @@ class Worker(asyncio.Protocol):
         header = {"items": [ticket.head for ticket in tickets], "depth": self.pool.depth}
         self.transport.write(packed(header, [ticket.body for ticket in tickets]))
 
+    def cancel(self, ticket: Ticket) -> None:
+        """Have a continuous worker give up a request."""
+        del self.tickets[ticket.id]
+        del self.batches[ticket.batch]
+        self.cancelled += 1
+        self.transport.write(packed({"cancel": [ticket.id]}))
+
+    @property
+    def busy(self) -> bool:
+        """Whether it owes an answer, if only that it has given a request up."""
+        return bool(self.tickets or self.cancelled)
+
     @property
     def alone(self) -> bool:
         """Whether it has a request that shares a worker with no other."""
         return any(ticket.alone for ticket in self.tickets.values())
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits for what it computes."""
+        return any(not ticket.abandoned for ticket in self.tickets.values())
 
     def kill(self) -> None:
         if self.process:
@@ -265,7 +284,7 @@ class Pool:
                 self.abandon(ticket)
                 ticket.refuse(Refusal(504, f"no answer within {self.settings.timeout:g} s"))
         for worker in self.workers:
-            if worker.tickets and time.monotonic() - worker.busy_since > self.settings.timeout:
+            if worker.busy and time.monotonic() - worker.busy_since > self.settings.timeout:
                 log.error(
                     "worker %s gave no answer for %s s and is ended", worker.process, self.settings.timeout, extra=self.names
                 )
@@ -303,9 +322,8 @@ class Pool:
         self.measures.cancelled.inc()
         if self.about.get("continuous"):
             for worker in self.workers:
-                if worker.tickets.pop(ticket.id, None) is not None:
-                    worker.batches.pop(ticket.batch, None)
-                    worker.transport.write(packed({"cancel": [ticket.id]}))
+                if ticket.id in worker.tickets:
+                    worker.cancel(ticket)
         if ticket.sent == 0.0:
             with contextlib.suppress(ValueError):
                 self.waiting.remove(ticket)
@@ -368,11 +386,12 @@ class Pool:
     async def drain(self, seconds: float) -> None:
         """Wait until all requests are answered, at most so long."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and (self.waiting or any(worker.tickets for worker in self.workers)):
+        while time.monotonic() < end and (self.waiting or any(worker.wanted for worker in self.workers)):
             await asyncio.sleep(0.02)
 
     async def stop(self, seconds: float = 30.0) -> None:
-        """Answer what is there, then end the processes."""
+        """Answer what is there, then end the processes; none of them is left."""
+        loading = self.state == "loading"
         await self.drain(seconds)
         self.state = "stopping"
         for ticket in self.waiting:
@@ -383,22 +402,18 @@ class Pool:
             self.timer.cancel()
         for worker in list(self.workers):
             worker.retiring = True
-            if worker.tickets:
-                worker.kill()
+            worker.kill()
             worker.transport.close()
         if self.control is not None:
             with contextlib.suppress(OSError):
                 self.control.shutdown(socket.SHUT_RDWR)
         host = self.host
         if host is not None:
-            try:
-                await asyncio.wait_for(asyncio.to_thread(host.wait, 5), 6)
-            except (TimeoutError, subprocess.TimeoutExpired):
-                host.kill()
-                await asyncio.to_thread(host.wait)
+            await asyncio.to_thread(spawning.end, host, 0.0 if loading else 5.0)
         self.state = "stopped"
 
     def processes(self) -> list[int]:
         """The process numbers of the host and the workers."""
         numbers = [worker.process for worker in self.workers if worker.process]
-        return ([self.host.pid] if self.host is not None else []) + numbers
+        host = self.host  # metrics are read in a thread of their own
+        return ([host.pid] if host is not None else []) + numbers

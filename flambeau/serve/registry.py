@@ -13,10 +13,10 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+from flambeau.serve import spawning
 from flambeau.serve.metrics import Measures, Metrics, memory_of
 from flambeau.serve.pool import LoadFailed, Pool
 from flambeau.serve.settings import ModelSettings, ServerSettings, Wrong
-from flambeau.serve.spawning import Started
 from flambeau.serve.tickets import Refusal
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,10 @@ class NotThere(Refusal):
         else:
             super().__init__(404, f"Model version: {version[:200]} does not exist for model: {name[:200]}",
                              "ModelVersionNotFoundException")  # fmt: skip
+
+
+class Taken(Wrong):
+    """There is a version of that name."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -98,12 +102,15 @@ class Model:
 class Registry:
     """All models of a server."""
 
-    def __init__(self, settings: ServerSettings, metrics: Metrics, early: dict[tuple[str, str], Started] | None = None) -> None:
+    def __init__(
+        self, settings: ServerSettings, metrics: Metrics, early: dict[tuple[str, str], spawning.Started] | None = None
+    ) -> None:
         self.settings, self.metrics = settings, metrics
         self.early = early or {}  # processes of models that are loaded first, by name and version
         self.models: dict[str, Model] = {}
         self.loading: set[tuple[str, str]] = set()
-        self.leaving: set[asyncio.Task[None]] = set()  # pools that answer what they have
+        self.pools: set[Pool] = set()  # all that have processes: those that are being loaded and those that are leaving as well
+        self.leaving: set[asyncio.Task[None]] = set()
         metrics.gauges = self.gauges
 
     def find(self, name: str, version: str | None = None, sticky: str | None = None) -> Version:
@@ -125,12 +132,12 @@ class Registry:
     async def load(self, settings: ModelSettings, default: bool = False) -> Version:
         """Load a version. It gets requests that name no version if it is the model's first, or to be the `default`.
 
-        Wrong if there is one of that name already, LoadFailed if it can't be served.
+        Taken if there is one of that name already, LoadFailed if it can't be served.
         """
         key = (settings.name, settings.version)
         there = self.models.get(settings.name)
         if key in self.loading or (there is not None and settings.version in there.versions):
-            raise Wrong(f"{settings.name} has a version {settings.version} already")
+            raise Taken(f"{settings.name} has a version {settings.version} already")
         self.loading.add(key)
         try:
             measures = Measures(self.metrics, settings.name, settings.version)
@@ -148,18 +155,25 @@ class Registry:
     async def started(self, settings: ModelSettings, measures: Measures) -> Pool:
         early = self.early.pop((settings.name, settings.version), None)
         pool = Pool(settings, measures, self.settings.depth, self.settings.log, early)
+        self.pools.add(pool)
         try:
             await pool.start()
         except LoadFailed:
-            pool.state = "stopping"
-            await pool.stop(0)
+            await self.ended(pool, 0)
             raise
         return pool
+
+    async def ended(self, pool: Pool, seconds: float) -> None:
+        await pool.stop(seconds)
+        self.pools.discard(pool)
 
     async def reload(self, name: str, version: str | None = None) -> Version:
         """Load a version's files again; the old processes answer what they have, and no request is lost."""
         found = self.named(name, version)
         pool = await self.started(found.settings, found.measures)
+        if found not in self.versions():  # it was unloaded meanwhile
+            self.leave(pool)
+            raise NotThere(name, found.settings.version)
         old, found.pool = found.pool, pool
         self.leave(old)
         log.info("reloaded", extra={"model": name, "version": found.settings.version})
@@ -188,13 +202,16 @@ class Registry:
 
     def leave(self, pool: Pool) -> None:
         """Let a pool answer what it has, and end."""
-        task = asyncio.ensure_future(pool.stop(self.settings.drain_seconds + pool.settings.timeout))
+        task = asyncio.ensure_future(self.ended(pool, self.settings.drain_seconds + pool.settings.timeout))
         self.leaving.add(task)
         task.add_done_callback(self.leaving.discard)
 
     async def stop(self, seconds: float) -> None:
         """End all processes, after what is under way."""
-        await asyncio.gather(*(version.pool.stop(seconds) for version in self.versions()), *self.leaving)
+        for process, sock in self.early.values():  # nothing has come to them yet
+            sock.close()
+            await asyncio.to_thread(spawning.end, process, 0.0)
+        await asyncio.gather(*(pool.stop(seconds) for pool in self.pools))
 
     def ready(self) -> bool:
         """Whether every version has workers and none is being loaded."""
@@ -207,8 +224,12 @@ class Registry:
         if store is None:
             raise Wrong("the server has no model store: start it with --model-store")
         root = Path(store).resolve()
-        path = (root / url).resolve()
-        if "://" in url or "\0" in url or root not in path.parents or not path.exists():
+        try:
+            path = (root / url).resolve()
+            fine = "://" not in url and root in path.parents and path.exists()
+        except (ValueError, OSError):  # a zero byte, a name that is too long
+            fine = False
+        if not fine:
             raise Wrong(f"there is no {url[:200]!r} in the model store, and models are loaded from nowhere else")
         return str(path)
 

@@ -5,10 +5,30 @@ Stands on answers; used by worker, models and the handlers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from flambeau.serve.answers import Answer, Item
+from flambeau.serve.answers import Answer, Item, Refused, error
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def attempt(item: Item, do: Callable[..., T], *arguments: Any) -> T | Answer:
+    """What one request needs done by itself; where that fails, the answer that says so, and no other request knows of it."""
+    try:
+        return do(*arguments)
+    except Refused as refusal:
+        return error(refusal.status, str(refusal), item.route)
+    except Exception as problem:
+        return failure([item], problem, "server")[0]
+
+
+def failure(items: Sequence[Item], problem: Exception, who: str) -> list[Answer]:
+    """Say in the log why requests weren't computed, and to each client where to look."""
+    log.error("the %s failed", who, exc_info=problem, extra={"requests": [item.request for item in items]})
+    return [error(500, f"the {who} failed; its log says more under {item.request}", item.route) for item in items]
 
 
 class Service:

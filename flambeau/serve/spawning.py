@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -26,7 +27,7 @@ def start(settings: ModelSettings, log_form: str) -> Started:
     arguments = [str(theirs.fileno()), json.dumps(dataclasses.asdict(settings)), str(threads), log_form]
     try:
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *arguments],
+            [sys.executable, "-u", "-c", PROGRAM, *arguments],  # what handlers print isn't lost with a worker, nor forked
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr,
@@ -35,3 +36,12 @@ def start(settings: ModelSettings, log_form: str) -> Started:
     finally:
         theirs.close()
     return process, ours
+
+
+def end(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Wait for a process whose socket is closed; kill it, and what it has started, if it goes on for longer than this."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

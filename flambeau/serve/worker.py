@@ -5,17 +5,14 @@ Stands on frames and service; used by host, in whose forks it runs.
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.serve.answers import Answer, Item, error
+from flambeau.serve.answers import Answer, Item
 from flambeau.serve.frames import Connection, Frame
-from flambeau.serve.service import Continuous, Service
+from flambeau.serve.service import Continuous, Service, failure
 from flambeau.serve.settings import ModelSettings
-
-log = logging.getLogger(__name__)
 
 
 def items_of(frame: Frame, settings: ModelSettings) -> list[Item]:
@@ -56,8 +53,7 @@ def work(sock: socket.socket, service: Service, settings: ModelSettings) -> None
             try:
                 answers = service.answer(items)
             except Exception as problem:
-                log.error("a batch failed", exc_info=problem, extra={"requests": [item.request for item in items]})
-                answers = [error(500, f"the model failed; its log says more under {item.request}", item.route) for item in items]
+                answers = failure(items, problem, "model")
             send(connection, [(item.id, answer) for item, answer in zip(items, answers)])
     except EOFError:
         return
@@ -74,6 +70,7 @@ def continuously(connection: Connection, service: Continuous, settings: ModelSet
                 service.cancel(set(header["cancel"]))
                 for id in header["cancel"]:
                     items.pop(id, None)
+                connection.send({"answers": [], "cancelled": len(header["cancel"])})
             for item in items_of(frame, settings) if "items" in header else []:
                 items[item.id] = item
                 refused = service.admit(item)
@@ -88,10 +85,7 @@ def continuously(connection: Connection, service: Continuous, settings: ModelSet
             service.step(ready)
         except Exception as problem:
             ids = service.fail()
-            failed = [items[id] for id in ids]
-            log.error("a step failed", exc_info=problem, extra={"requests": [item.request for item in failed]})
-            words = "the model failed; its log says more under "
-            ready += [(item.id, error(500, words + item.request, item.route)) for item in failed]
+            ready += zip(ids, failure([items[id] for id in ids], problem, "model"))
         for id, answer in ready:
             if not answer.more:
                 items.pop(id, None)

@@ -41,7 +41,8 @@ class RunningServer:
         found = json.loads(line)
         self.inference, self.management, self.metrics = found["inference"], found["management"], found["metrics"]
         self.page = found["page"]
-        self.token = Path(found["token_file"]).read_text()
+        self.token_file = found["token_file"]
+        self.token = Path(self.token_file).read_text()
         self.bearer = f"Bearer {self.token}"
 
     def end(self, number: int = signal.SIGTERM) -> int:

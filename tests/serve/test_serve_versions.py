@@ -183,6 +183,9 @@ def test_what_management_refuses(server: Any, store: Path) -> None:
         ("/models?url=/etc/passwd", 400),
         ("/models?url=none.mar", 400),
         ("/models?url=bad.mar", 400),
+        ("/models?url=%00", 400),
+        ("/models?url=" + "a" * 5000, 400),
+        ("/models?url=already", 400),
         ("/models?url=m1.0.mar", 409),
         ("/models?url=m2.0.mar&initial_workers=many", 400),
         ("/models?url=m2.0.mar&handler=/etc/passwd", 400),
@@ -222,8 +225,12 @@ def test_requests_that_kill_their_worker_hurt_only_themselves(server: Any) -> No
     assert asyncio.run(client(1))[0] == 503
     assert manage(server, "PUT", "/models/echo?min_worker=1")[0] == 200
     assert asyncio.run(client(1))[0] == 200
+    unpacked = list(Path(server.token_file).parent.glob("model-*/*.py"))
     assert manage(server, "DELETE", "/models/echo")[0] == 200
     assert asyncio.run(client(1))[0] == 404
+    assert len(unpacked) == 1
+    while unpacked[0].exists():
+        time.sleep(0.01)
 
 
 def test_the_page_asks_nothing_of_other_hosts_and_shows_nothing_without_the_token(server: Any) -> None:
@@ -243,21 +250,33 @@ def test_the_page_asks_nothing_of_other_hosts_and_shows_nothing_without_the_toke
     assert manage(server, "POST", "/try/m", [1, 0, 0, 0]) == (200, [1.0, 2.0])
 
 
-def test_the_server_ends_after_what_is_under_way(start: Callable[..., Any]) -> None:
-    own = start(f"echo={MODELS}", "--handler", MODELS / "echo_handler.py", "--max-batch-size", 4)
-    processes = manage(own, "GET", "/models/echo")[1][0]["workers"]
+def test_the_server_ends_after_what_is_under_way_and_leaves_nothing(server: Any) -> None:
+    """The last of the module's tests. Service managers send the signal to all processes at once."""
+    assert manage(server, "POST", "/models?url=echo.mar")[0] == 200
+    folder = Path(server.token_file).parent
 
-    async def run() -> tuple[int, Any]:
-        connection = await Connection(own.inference).open()
+    def children(process: int) -> list[int]:
+        threads = Path(f"/proc/{process}/task").iterdir()
+        own = [int(one) for thread in threads for one in (thread / "children").read_text().split()]
+        return own + [other for one in own for other in children(one)]
+
+    async def run() -> tuple[int, Any, list[int], int]:
+        connection = await Connection(server.inference).open()
+        assert (await connection.post("/predictions/echo", {"start": 1}))[0] == 200
         waiting = asyncio.ensure_future(connection.post("/predictions/echo", {"wait": 0.5}))
         await asyncio.sleep(0.2)
-        own.process.send_signal(signal.SIGTERM)
-        return await waiting
+        processes = children(server.process.pid)
+        started = [process for process in processes if b"sleep" in Path(f"/proc/{process}/cmdline").read_bytes()[:5]]
+        processes.remove(*started)  # what the handler has started doesn't expect the signal
+        for process in processes:
+            os.kill(process, signal.SIGTERM)
+        server.process.send_signal(signal.SIGTERM)
+        return *await waiting, processes, *started
 
-    status, answer = asyncio.run(run())
+    status, answer, processes, started = asyncio.run(run())
     assert status == 200 and answer["got"] == {"wait": 0.5}
-    assert own.end() == 0
-    deadline = time.monotonic() + 20  # the worker is its host's child, whose end nobody waits for
-    while Path(f"/proc/{processes[0]['pid']}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{processes[0]['pid']}").exists()
+    assert server.end() == 0
+    left = [process for process in processes if Path(f"/proc/{process}").exists()]
+    assert len(processes) >= 5 and not left and not folder.exists()
+    while Path(f"/proc/{started}").exists():  # it was killed, and has init to wait for it
+        time.sleep(0.01)

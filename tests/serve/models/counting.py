@@ -1,5 +1,7 @@
 """A text model whose next token depends on every token before it, their places and nothing else."""
 
+import time
+
 import torch
 
 from flambeau.serve import TextModel
@@ -11,8 +13,12 @@ BASE = 32  # characters stand for tokens
 class Counting(TextModel):
     end_tokens = frozenset({0})
     max_length = 200
+    words = WORDS
 
     def encode(self, text):
+        if text == "hang":
+            time.sleep(600)
+        text.encode()  # which half a character has no bytes for
         return [(ord(letter) - BASE) % WORDS for letter in text]
 
     def decode(self, tokens):

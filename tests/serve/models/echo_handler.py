@@ -1,6 +1,7 @@
 """A handler in TorchServe's form: answers say what they were asked; some bodies make it fail, wait or die."""
 
 import os
+import subprocess
 import time
 
 from ts.torch_handler.base_handler import BaseHandler
@@ -17,6 +18,12 @@ class Echo(BaseHandler):
                 raise KeyError("a secret of the handler's")
             if isinstance(body, dict) and "wait" in body:
                 time.sleep(body["wait"])
+            if isinstance(body, dict) and "start" in body:
+                subprocess.Popen(["sleep", "600"])
+            if isinstance(body, dict) and "type" in body:
+                context.set_response_content_type(at, body["type"])
+            if isinstance(body, dict) and "status" in body:
+                context.set_response_status(body["status"], "", at)
             if body == "teapot":
                 context.set_response_status(418, "teapot", at)
                 context.set_response_header(at, "x-kind", "pot")
