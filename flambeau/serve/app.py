@@ -26,7 +26,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-GONE = "flambeau.gone"  # in the scope: what is called when the client leaves
+GONE = "flambeau.gone"  # in the scope: the functions that are called when the client leaves
 STICKY = "x-sticky-id"  # requests with one value of it get one version
 OPENAI = {"embeddings": "embeddings", "completions": "completions", "chat/completions": "chat"}
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -92,9 +92,9 @@ class InferenceApp:
                 except (Refusal, Refused) as refusal:
                     status = refusal.status
                     answer = error(status, str(refusal), route, getattr(refusal, "kind", None))
-                    if getattr(refusal, "retry_after", None):
-                        answer.headers["retry-after"] = str(refusal.retry_after)  # type: ignore[union-attr]
-                    await respond(send, answer, id, close=status in (408, 413, 503))
+                    if isinstance(refusal, Refusal) and refusal.retry_after:
+                        answer.headers["retry-after"] = str(refusal.retry_after)
+                    await respond(send, answer, id, close=status in (408, 413, 415, 503))
         except ClientGone:
             status = 499
         except asyncio.CancelledError:
@@ -114,7 +114,7 @@ class InferenceApp:
 
     def target(self, method: str, path: str) -> Answer | tuple[str, str | None, str | None]:
         """An answer that is known at once, or the route, the model and the version that a request names."""
-        parts = path.split("/")[1:]
+        parts = path.split("/")[1:] or [""]  # of `OPTIONS *` there are none
         first = parts[0]
         if first == "predictions" and len(parts) in (2, 3) and parts[1]:
             version = parts[2] if len(parts) == 3 and parts[2] else None
@@ -201,16 +201,16 @@ class InferenceApp:
         version = None
         if name is not None:
             version = self.registry.find(name, wanted, headers.get(STICKY))
-        if self.pending > self.settings.pending_bytes:
-            raise Refusal(503, "too many bytes of requests wait", retry_after=1)
-        body = await self.body(receive, headers)
-        self.pending += len(body)
+        parts: list[bytes] = []
         try:
+            await self.read(receive, headers, parts)
+            body = parts[0] if len(parts) == 1 else b"".join(parts)
+            parts[:] = [body]
             if version is None:
                 version = self.named_in(body, headers)
             return await self.answered(scope, send, headers, id, route, version, body)
         finally:
-            self.pending -= len(body)
+            self.pending -= sum(map(len, parts))
 
     def named_in(self, body: bytes, headers: dict[str, str]) -> Version:
         """The version that an OpenAI request names: `name` or `name:version`."""
@@ -224,32 +224,27 @@ class InferenceApp:
         except NotThere as refusal:
             raise Refusal(404, str(refusal), "model_not_found") from None
 
-    async def body(self, receive: Receive, headers: dict[str, str]) -> bytes:
-        """The body; Refused for one that is too long or comes too slowly."""
-        most = self.settings.body_bytes
-        length = headers.get("content-length")
-        if length is not None and int(length) > most:
+    async def read(self, receive: Receive, headers: dict[str, str], parts: list[bytes]) -> None:
+        """Read a body, whose parts count as pending as they come; Refused for one that is too long, too slow or encoded."""
+        most, size, more = self.settings.body_bytes, 0, True
+        if int(headers.get("content-length", 0)) > most:
             raise Refused(413, f"a body has at most {most} bytes")
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise Refused(415, "Content-Encoding isn't taken: send the body as it is")
         try:
             async with asyncio.timeout(self.settings.body_seconds):
-                message = await receive()
-                if message["type"] != "http.request":
-                    raise ClientGone
-                body = message["body"]
-                if not message["more_body"]:
-                    if len(body) > most:
-                        raise Refused(413, f"a body has at most {most} bytes")
-                    return body
-                parts, size = [body], len(body)
-                while message["more_body"]:
+                while more:
                     message = await receive()
                     if message["type"] != "http.request":
                         raise ClientGone
                     parts.append(message["body"])
+                    more = message["more_body"]
                     size += len(message["body"])
+                    self.pending += len(message["body"])
                     if size > most:
                         raise Refused(413, f"a body has at most {most} bytes")
-                return b"".join(parts)
+                    if self.pending > self.settings.pending_bytes:
+                        raise Refusal(503, "too many bytes of requests wait", retry_after=1)
         except TimeoutError:
             raise Refused(408, f"the body didn't come within {self.settings.body_seconds:g} s") from None
 
@@ -268,8 +263,8 @@ class InferenceApp:
             "route": route,
             "type": kind,
             "accept": headers.get("accept", ""),
+            "headers": headers,
         }
-        head["headers"] = headers
         loop = asyncio.get_running_loop()
         started = time.perf_counter()
         ticket = Ticket(head["id"], head, body, started + pool.settings.timeout, loop)
@@ -279,7 +274,8 @@ class InferenceApp:
             ticket.refuse(Refusal(499, "the client left"))
 
         status = 500
-        scope[GONE] = gone
+        leaving = scope.setdefault(GONE, set())
+        leaving.add(gone)
         try:
             pool.submit(ticket)
             answer, text = await ticket.future
@@ -298,7 +294,7 @@ class InferenceApp:
             pool.abandon(ticket)
             raise
         finally:
-            del scope[GONE]
+            leaving.discard(gone)
             version.measures.answered(status, time.perf_counter() - started)
         return status, version
 
@@ -322,9 +318,11 @@ async def stream(send: Send, ticket: Ticket) -> None:
 
 async def respond(send: Send, answer: Answer, id: str, close: bool = False, version: str | None = None) -> None:
     """Write an answer, or the first part of one."""
-    headers = [(b"content-type", answer.type.encode("latin-1", "replace")), (b"x-request-id", id.encode())]
+    kind = answer.type if _VALUE.fullmatch(answer.type) else "application/octet-stream"  # a handler may have it of a client
+    body = b"" if answer.status in (204, 205, 304) else answer.body  # what follows these would be taken for the next answer
+    headers = [(b"content-type", kind.encode()), (b"x-request-id", id.encode())]
     if not answer.more:
-        headers.append((b"content-length", str(len(answer.body)).encode()))
+        headers.append((b"content-length", str(len(body)).encode()))
     else:
         headers.append((b"cache-control", b"no-cache"))
     if version is not None:
@@ -335,7 +333,7 @@ async def respond(send: Send, answer: Answer, id: str, close: bool = False, vers
     if close:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body, "more_body": answer.more})
+    await send({"type": "http.response.body", "body": body, "more_body": answer.more})
 
 
 def refused(method: str, allowed: str, route: str = "predict") -> Answer:

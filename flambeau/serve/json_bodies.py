@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from flambeau.serve.answers import Refused
 
-_BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]+|[\]}]+', re.DOTALL)
+# a string that doesn't end goes to the end of the text; nothing is looked at twice
+_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[\[{]+|[\]}]+', re.DOTALL)
 
 
 def depth_within(body: bytes, most: int) -> bool:

@@ -6,6 +6,7 @@ Stands on uvicorn and httptools; used by server.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -18,8 +19,8 @@ from flambeau.serve.settings import ServerSettings
 class JoinedWrites:
     """A transport whose writes go out together, once per round of the event loop: head and body of an answer are one packet."""
 
-    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self.transport, self.loop = transport, loop
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self.transport, self.loop, self.seconds = transport, loop, seconds
         self.waiting: list[bytes] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -38,6 +39,19 @@ class JoinedWrites:
     def close(self) -> None:
         self.flush()
         self.transport.close()
+        self.watch()
+
+    def watch(self) -> None:
+        """End the connection of a client that takes nothing of what is written for so many seconds."""
+        left = self.transport.get_write_buffer_size()
+        if left:
+            self.loop.call_later(self.seconds, self.look, left)
+
+    def look(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() < before:
+            self.watch()
+        else:
+            self.transport.abort()
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -46,12 +60,17 @@ class LimitedProtocol(HttpToolsProtocol):
     settings = ServerSettings()
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(JoinedWrites(transport, self.loop, self.settings.write_seconds))  # type: ignore[arg-type]
         self.reading_head = True
         self.head_bytes = self.trailer_bytes = 0
         self.too_long = False
         self.timer: asyncio.TimerHandle | None = self.loop.call_later(self.settings.idle_seconds, self.transport.close)
         self.timing_head = False
+        self.leaving: set[Callable[[], None]] = set()  # of requests under way, which needn't be the last: others may wait behind
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope[GONE] = self.leaving
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -64,6 +83,10 @@ class LimitedProtocol(HttpToolsProtocol):
         elif self.reading_head and self.head_bytes and not self.timing_head:
             self.timing_head = True
             self.set_timer(self.settings.header_seconds)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.transport.watch()  # type: ignore[attr-defined]  # it is the JoinedWrites of connection_made
 
     def set_timer(self, seconds: float) -> None:
         if self.timer is not None:
@@ -114,9 +137,6 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        cycle = self.cycle
         super().connection_lost(exc)
-        if cycle is not None and not cycle.response_complete:
-            gone = cycle.scope.get(GONE)
-            if gone is not None:
-                gone()
+        for gone in list(self.leaving):
+            gone()

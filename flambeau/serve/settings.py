@@ -75,6 +75,7 @@ class ServerSettings:
     depth: int = 64  # lists and objects in each other, in JSON
     header_seconds: float = 10.0  # from the first byte of a request to the end of its headers
     body_seconds: float = 30.0  # from there to the end of the body
+    write_seconds: float = 30.0  # in which a client takes nothing of its answer
     idle_seconds: float = 75.0  # that a connection is kept between requests
     drain_seconds: float = 30.0  # for requests that are under way when the server is told to end
     unready_seconds: float = 0.0  # readiness is refused for so long before connections are (Kubernetes needs some seconds)

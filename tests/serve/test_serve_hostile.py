@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from http_client import Connection
 
 MODELS = Path(__file__).parent / "models"
-BODY_BYTES, HEADER_BYTES = 100_000, 4_000
+BODY_BYTES, HEADER_BYTES, PENDING_BYTES = 100_000, 4_000, 500_000
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +26,8 @@ body_bytes = {BODY_BYTES}
 header_bytes = {HEADER_BYTES}
 header_seconds = 0.5
 body_seconds = 0.5
+write_seconds = 0.5
+pending_bytes = {PENDING_BYTES}
 [[model]]
 name = "m"
 path = "{program(1.0, "hostile.pt2")}"
@@ -39,6 +43,7 @@ batches_ahead = 1
 name = "counting"
 path = "{MODELS}"
 handler = "{MODELS / "counting.py"}"
+timeout = 3
 """)
     return start("--config", settings)
 
@@ -90,7 +95,10 @@ BODIES = [
     b"\xff\xfe\x00",
     b"NaN",
     b"[[NaN, 1, 2, 3]]",
-    b"[[1, 2, 3, 1e999]]"[:-1],
+    b"[[1, 2, 3, 1e999]]",
+    b"[[1, 2, 3, 1e39]]",
+    b'[["' + b"a" * 50_000 + b'"' + b',"b"' * 10_000 + b"]]",
+    b"[" + b"[]," * 64 + b'"' + b'\\"' * 45_000,
     b'"text"',
     b"null",
     b"{}",
@@ -129,6 +137,9 @@ KSERVE = [
     kserve(shape=[1.5, 4]),
     kserve(shape=[1, 4, 1 << 39]),
     kserve(shape=[True, 4]),
+    kserve(shape=[1] * 98 + [1, 4]),
+    kserve(shape=[0, 1 << 39, 1 << 39], data=[]),
+    kserve(data=[1e39, 2, 3, 4]),
     kserve(datatype="FP99"),
     kserve(datatype=["FP32"]),
     kserve(data=[1, 2, 3]),
@@ -191,13 +202,75 @@ def test_arrays_that_are_none_or_hold_objects(server: Any, body: bytes) -> None:
         {"messages": [{"role": "user", "content": "a"}], "stop": [1]},
         {"messages": [{"role": "user", "content": "a"}], "stream": "yes"},
         {"messages": [{"role": "user", "content": "a"}], "seed": 1 << 70},
+        {"messages": [{"role": "user", "content": "\ud800"}]},
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_chats_of_wrong_types(server: Any, body: Any) -> None:
     content = {"model": "counting", **body} if isinstance(body, dict) else body
     status, _, answer = raw(server, post("/v1/chat/completions", json.dumps(content).encode()))
     assert status == 400 and "message" in json.loads(answer)["error"]
+
+
+def test_tokens_that_the_model_does_not_have(server: Any) -> None:
+    body = {"model": "counting", "prompt": [97], "max_tokens": 1}
+    status, _, answer = raw(server, post("/v1/completions", json.dumps(body).encode()))
+    assert status == 400 and "tokens up to 96" in json.loads(answer)["error"]["message"]
+
+
+def test_encoded_bodies_are_not_taken(server: Any) -> None:
+    for path in ("/predictions/m", "/predictions/echo"):
+        status, headers, _ = raw(server, post(path, b"\x1f\x8b", "Content-Encoding: gzip"))
+        assert status == 415 and headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"), [(204, 204), (304, 304), (418, 418), (99, 500), (100, 500), (600, 500), ("ok", 500)]
+)
+def test_what_handlers_say_cannot_break_the_connection(server: Any, asked: Any, status: int) -> None:
+    """A status without a body has none; a content type ends no line."""
+
+    async def run() -> None:
+        connection = await Connection(server.inference).open()
+        body = {"status": asked, "type": "a/b\r\nx-evil: 1"}
+        got, headers, _ = await connection.request("POST", "/predictions/echo", body)
+        assert got == status and "x-evil" not in headers
+        assert (await connection.post("/predictions/m", [1, 0, 0, 0])) == (200, [1.0, 2.0])
+        await connection.close()
+
+    asyncio.run(run())
+
+
+def test_bodies_that_come_count_together(server: Any) -> None:
+    """Those that are only half there do too."""
+
+    async def client() -> int:
+        connection = await Connection(server.inference).open()
+        head = b"POST /predictions/m HTTP/1.1\r\nHost: t\r\nContent-Length: 99999\r\n\r\n"
+        status, _, _ = await connection.raw(head + b" " * 90_000)
+        await connection.close()
+        return status
+
+    async def run() -> list[int]:
+        return await asyncio.gather(*(client() for _ in range(12)))
+
+    statuses = asyncio.run(run())
+    assert set(statuses) == {408, 503}
+    assert fine(server)
+
+
+def test_a_client_that_does_not_read_is_left(server: Any) -> None:
+    """Its answers aren't kept for ever."""
+    where = urlsplit(server.inference)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((where.hostname, where.port))
+        client.settimeout(60)
+        request = post("/predictions/echo", b"x" * 90_000, kind="text/x")
+        with pytest.raises(ConnectionError):
+            while True:  # until the buffers of the way there and back are full, and the server closes
+                client.sendall(request)
+    assert fine(server)
 
 
 def test_bodies_that_are_too_long(server: Any) -> None:
@@ -282,6 +355,7 @@ def test_paths(server: Any) -> None:
         assert b"Traceback" not in body
     assert raw(server, b"DELETE /predictions/m HTTP/1.1\r\nHost: t\r\n\r\n")[0] == 405
     assert raw(server, b"GET /v1/embeddings HTTP/1.1\r\nHost: t\r\n\r\n")[0] == 405
+    assert raw(server, b"OPTIONS * HTTP/1.1\r\nHost: t\r\n\r\n")[0] == 404
 
 
 def test_a_full_queue_is_said_to_be_full_and_time_runs_out(server: Any) -> None:
@@ -309,6 +383,10 @@ def test_a_worker_that_hangs_is_replaced(server: Any) -> None:
         await connection.close()
         return answer
 
+    body = {"model": "counting", "prompt": "hang"}
+    text = json.dumps(body).encode()
+    assert raw(server, post("/v1/completions", text))[0] == 504
+    assert raw(server, post("/v1/completions", text.replace(b"hang", b"a")))[0] == 200
     first = asyncio.run(client("who"))[1]["process"]
     assert asyncio.run(client({"wait": 600}))[0] in (503, 504)
     while asyncio.run(asyncio.wait_for(client("who"), 60))[0] != 200:

@@ -15,8 +15,9 @@ from flambeau.serve import archives, frames, json_bodies
 from flambeau.serve.answers import Item, Refused, as_json
 from flambeau.serve.handlers.base import BaseHandler, Context
 from flambeau.serve.handlers.completions import certain
+from flambeau.serve.handlers.generation import GenerationService, TextModel
 from flambeau.serve.handlers.programs import ProgramService, bucket_sizes
-from flambeau.serve.handlers.tensors import Spec
+from flambeau.serve.handlers.tensors import Spec, from_lists
 from flambeau.serve.settings import ModelSettings, Wrong, converted, model_from_argument, read_file
 
 MANIFEST = json.dumps({"model": {"modelName": "m", "handler": "base_handler"}})
@@ -127,6 +128,8 @@ def test_settings(tmp_path: Path) -> None:
         (b"[[1],[2],[3]]", 2, True),
         (b'["[[[[", {"a": 1}]', 2, True),
         (b'["\\"[[["]', 1, True),
+        (b'[[],[],"' + b'\\"' * 100_000, 2, True),  # a string that doesn't end is read once, not from each of its quotes
+        (b'[[],[],"' + b"a" * 100_000 + b"\\", 2, True),
     ],
 )
 def test_depth(body: bytes, depth: int, fine: bool) -> None:
@@ -181,6 +184,67 @@ def test_inputs_that_a_dtype_does_not_hold() -> None:
     for tensor in (torch.tensor([1 << 40]), torch.tensor([1.5])):
         with pytest.raises(Refused):
             spec.check(tensor)
+
+
+def test_numbers_of_json_in_the_dtype_of_the_input() -> None:
+    double = ProgramService(lambda x: x * 1, [Spec("x", (None,), torch.float64)], None, 1)
+    assert double.answer(asked("[0.1, 1e300]"))[0].body == b"[0.1,1e+300]"
+    for body in ("[1e999]", '{"x": [-1e999]}'):
+        assert double.answer(asked(body))[0].status == 400
+    single = ProgramService(lambda x: x * 1, [Spec("x", (None,), torch.float32)], None, 1)
+    assert single.answer(asked("[1e39]"))[0].status == 400
+    half = Spec("x", None, torch.float16)
+    assert half.check(torch.tensor([1.5, float("inf")])).tolist() == [1.5, float("inf")]
+    with pytest.raises(Refused):
+        half.check(torch.tensor([1e6]))
+
+
+def test_one_long_text_is_not_a_length_for_all() -> None:
+    with pytest.raises(Refused):  # as NumPy's array of texts it had 17 TB
+        from_lists(["a" * (1 << 24)] + ["b"] * (1 << 18), "x")
+    with pytest.raises(Refused):
+        from_lists([[1.0, "a" * (1 << 24)], ["b"] * (1 << 18)], "x")
+
+
+def test_a_request_that_cannot_be_read_hurts_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = service(lambda x: x.sum(1), 4)
+    read = own.read
+
+    def failing(item: Item) -> Any:
+        if b"7" in item.body:
+            raise MemoryError
+        return read(item)
+
+    monkeypatch.setattr(own, "read", failing)
+    assert [answer.status for answer in own.answer(asked("[1, 2]", "[7, 7]", "[3, 4]"))] == [200, 500, 200]
+
+
+def test_a_prompt_that_fails_hurts_no_text_beside_it() -> None:
+    class Model(TextModel):
+        max_length = 30
+
+        def encode(self, text: str) -> list[int]:
+            return [ord(letter) % 50 for letter in text]
+
+        def decode(self, tokens: list[int]) -> str:
+            return "".join(chr(97 + token) for token in tokens)
+
+        def forward(self, tokens: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Any) -> Any:
+            if (tokens > 60).any():
+                raise IndexError("no such token")
+            keys = torch.zeros(len(tokens), 1, mask.shape[1], 1)
+            return torch.nn.functional.one_hot((tokens[:, -1:] + 1) % 20, 64).float(), [(keys, keys)]
+
+    own = GenerationService(Model(), 4)
+    ready: list[tuple[str, Any]] = []
+    assert own.admit(Item("first", "completions", b'{"prompt": [1], "max_tokens": 4, "temperature": 0}')) is None
+    own.step(ready)
+    for id, prompt in (("bad", "[99]"), ("second", "[5]")):
+        assert own.admit(Item(id, "completions", f'{{"prompt": {prompt}, "max_tokens": 2, "temperature": 0}}'.encode())) is None
+    while own.busy():
+        own.step(ready)
+    found = {id: (answer.status, json.loads(answer.body).get("choices", [{}])[0].get("text")) for id, answer in ready}
+    assert found == {"first": (200, "cdef"), "bad": (500, None), "second": (200, "gh")}
 
 
 def test_what_of_a_stream_is_certain() -> None:

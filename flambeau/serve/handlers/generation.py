@@ -8,6 +8,7 @@ handlers (TextModel).
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,9 @@ import flambeau as torch
 from flambeau.serve.answers import Answer, Item, Refused, error
 from flambeau.serve.handlers import completions
 from flambeau.serve.handlers.completions import Asked
-from flambeau.serve.service import Continuous
+from flambeau.serve.service import Continuous, failure
 
+log = logging.getLogger(__name__)
 Cache = list[tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -25,6 +27,7 @@ class TextModel:
 
     end_tokens: frozenset[int] = frozenset()
     max_length = 1024  # tokens of a prompt and its continuation
+    words: int | None = None  # how many tokens there are, if the model says so
 
     def encode(self, text: str) -> list[int]:
         raise NotImplementedError
@@ -93,14 +96,7 @@ class GenerationService(Continuous):
     def admit(self, item: Item) -> Answer | None:
         try:
             asked = completions.read(item)
-            prompts = []
-            for prompt in asked.prompts:
-                if isinstance(prompt, str):
-                    prompts.append(self.model.encode(prompt))
-                elif prompt and isinstance(prompt[0], dict):
-                    prompts.append(self.model.encode(self.model.prompt(prompt)))
-                else:
-                    prompts.append(list(prompt))
+            prompts = [self.tokens_of(prompt) for prompt in asked.prompts]
             for tokens in prompts:
                 if not tokens:
                     raise Refused(400, "the prompt is empty")
@@ -120,6 +116,18 @@ class GenerationService(Continuous):
             job.sequences.append(Text(job, index, tokens, asked, generator))
         self.waiting += job.sequences
         return None
+
+    def tokens_of(self, prompt: Any) -> list[int]:
+        """The tokens of a text, a list of messages, or of itself; Refused for what the model has none for."""
+        if not isinstance(prompt, str) and not isinstance(prompt[0], dict):
+            if self.model.words is not None and max(prompt) >= self.model.words:
+                raise Refused(400, f"the model has tokens up to {self.model.words - 1}; {max(prompt)} is none")
+            return list(prompt)
+        try:
+            return self.model.encode(prompt if isinstance(prompt, str) else self.model.prompt(prompt))
+        except Exception as problem:  # a template that wants roles in turns, half a character
+            log.warning("a prompt was refused", exc_info=problem)
+            raise Refused(400, f"the model takes no such prompt: {(str(problem).splitlines() or [''])[0][:200]}") from None
 
     def cancel(self, ids: set[str]) -> None:
         gone = {id(sequence) for key in ids if key in self.jobs for sequence in self.jobs.pop(key).sequences}
@@ -142,12 +150,26 @@ class GenerationService(Continuous):
             room = self.max_batch_size - len(self.active)
             if self.waiting and room > 0:
                 entering, self.waiting = self.waiting[:room], self.waiting[room:]
-                self.enter(entering)
+                self.let_in(entering, ready)
             else:
                 self.advance()
         for sequence in self.active:
             self.progress(sequence, ready)
         self.keep([at for at, sequence in enumerate(self.active) if not sequence.ended])
+
+    def let_in(self, sequences: list[Text], ready: list[tuple[str, Answer]]) -> None:
+        """Take texts into the batch. Where that fails, each by itself: those that are in it and those beside one go on."""
+        try:
+            self.enter(sequences)
+        except Exception as problem:
+            if len(sequences) > 1:
+                for sequence in sequences:
+                    if sequence.job.item.id in self.jobs:
+                        self.let_in([sequence], ready)
+                return
+            item = sequences[0].job.item
+            self.cancel({item.id})
+            ready.append((item.id, failure([item], problem, "model")[0]))
 
     def enter(self, sequences: list[Text]) -> None:
         """Compute prompts, and put their caches beside those that are there."""
@@ -199,11 +221,12 @@ class GenerationService(Continuous):
         asked, job = sequence.asked, sequence.job
         ended = sequence.tokens[-1] in self.model.end_tokens
         shown = sequence.tokens[:-1] if ended else sequence.tokens
-        sequence.text = self.model.decode(shown)
         if ended:
             sequence.ended = "stop"
         elif len(sequence.tokens) >= asked.max_tokens or sequence.length() >= self.model.max_length:
             sequence.ended = "length"
+        if sequence.ended or asked.stream or asked.stop:  # nobody else looks at a text before its end
+            sequence.text = self.model.decode(shown)
         found = [at for at in (sequence.text.find(stop) for stop in asked.stop) if at >= 0]
         if found:
             sequence.text, sequence.ended = sequence.text[: min(found)], "stop"

@@ -16,7 +16,7 @@ import flambeau as torch
 from flambeau.serve import json_bodies
 from flambeau.serve.answers import JSON, Answer, Item, Refused, as_json, error
 from flambeau.serve.handlers.tensors import NPY, KServe, Spec, from_lists, from_npy, to_lists, to_npy
-from flambeau.serve.service import Service
+from flambeau.serve.service import Service, attempt
 from flambeau.utils import _pytree as pytree
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class ProgramService(Service):
         self.function, self.specs, self.output_names, self.max_batch_size = function, specs, outputs, most
         self.exported = exported
         self.sizes = bucket_sizes(most)
+        self.wanted = {spec.name: spec.dtype for spec in specs or ()}
         fixed = [spec.name for spec in specs or () if spec.shape is not None and (not spec.shape or spec.shape[0] is not None)]
         if most > 1 and fixed:
             raise ValueError(
@@ -85,10 +86,10 @@ class ProgramService(Service):
         if isinstance(content, dict):
             content = content.get("instances", content.get("inputs", content))
         if isinstance(content, dict):
-            inputs = self._in_order({name: from_lists(value, f"input {name}"[:80]) for name, value in content.items()})
+            inputs = self._in_order({name: from_lists(value, name, self.wanted.get(name)) for name, value in content.items()})
         else:
             first = self.specs[0] if self.specs else Spec("input_0")
-            tensor = from_lists(content, f"input {first.name}")
+            tensor = from_lists(content, first.name, first.dtype)
             if first.shape is not None and tensor.dim() == len(first.shape) - 1 and first.shape[0] in (None, 1) and not listed:
                 tensor = tensor.unsqueeze(0)  # one row, which needn't be a list of one
                 inputs = self._in_order({first.name: tensor})
@@ -123,10 +124,9 @@ class ProgramService(Service):
         answers: list[Answer | None] = [None] * len(items)
         calls: dict[tuple[Any, ...], list[tuple[int, Call]]] = {}
         for at, item in enumerate(items):
-            try:
-                call = self.read(item)
-            except Refused as refusal:
-                answers[at] = error(refusal.status, str(refusal), item.route)
+            call = attempt(item, self.read, item)
+            if isinstance(call, Answer):
+                answers[at] = call
                 continue
             key = call.key() if self.max_batch_size > 1 else (at,)
             calls.setdefault(key, []).append((at, call))
@@ -163,10 +163,7 @@ class ProgramService(Service):
             calls[0].answer = error(400, f"the program refused these inputs: {reason(problem)}", item.route)
             return
         for call, found in zip(calls, outputs):
-            try:
-                call.answer = call.write(found)
-            except Refused as refusal:
-                call.answer = error(refusal.status, str(refusal), call.item.route)
+            call.answer = attempt(call.item, call.write, found)
 
     # -- computing
 

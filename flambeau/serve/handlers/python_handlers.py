@@ -9,7 +9,6 @@ from __future__ import annotations
 import email.parser
 import email.policy
 import json
-import logging
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -19,9 +18,8 @@ from flambeau.serve import json_bodies
 from flambeau.serve.answers import JSON, Answer, Item, Refused, as_json, error
 from flambeau.serve.handlers.base import Context, offer_torchserve_names
 from flambeau.serve.handlers.module_files import classes_of, module_of
-from flambeau.serve.service import Service
+from flambeau.serve.service import Service, attempt, failure
 
-log = logging.getLogger(__name__)
 MOST_FIELDS = 64  # of a form
 
 
@@ -85,11 +83,12 @@ class PythonService(Service):
         answers: list[Answer | None] = [None] * len(items)
         rows, places = [], []
         for at, item in enumerate(items):
-            try:
-                rows.append(self.row(item))
+            row = attempt(item, self.row, item)
+            if isinstance(row, Answer):
+                answers[at] = row
+            else:
+                rows.append(row)
                 places.append(at)
-            except Refused as refusal:
-                answers[at] = error(refusal.status, str(refusal), item.route)
         if rows:
             for at, answer in zip(places, self.run([items[at] for at in places], rows)):
                 answers[at] = answer
@@ -109,13 +108,14 @@ class PythonService(Service):
                 return [error(refusal.status, str(refusal), items[0].route)]
         except Exception as problem:
             if len(items) == 1:
-                log.error("request %s: the handler failed", items[0].request, exc_info=problem)
-                return [error(500, f"the handler failed; its log says more under {items[0].request}", items[0].route)]
+                return failure(items, problem, "handler")
         return [answer for item, row in zip(items, rows) for answer in self.run([item], [row])]
 
     def written(self, at: int, value: Any) -> Answer:
         context = self.context
         status, headers = context.statuses.get(at, 200), context.headers.get(at, {})
+        if type(status) is not int or not 200 <= status <= 599:
+            raise ValueError(f"the handler set the status {status!r}; a response has one from 200 to 599")
         if isinstance(value, torch.Tensor):
             value = value.tolist()
         if isinstance(value, (bytes, bytearray)):
@@ -124,7 +124,7 @@ class PythonService(Service):
             body, kind = value.encode(), "text/plain; charset=utf-8"
         else:
             body, kind = as_json(value), JSON
-        return Answer(body, status, context.types.get(at, kind), headers)
+        return Answer(body, status, str(context.types.get(at, kind)), {key: str(value) for key, value in headers.items()})
 
     def warm_up(self, sample: bytes | None) -> None:
         if sample is None:

@@ -90,6 +90,7 @@ class TransformersText(TextModel):
         ends = config.eos_token_id if config.eos_token_id is not None else self.tokenizer.eos_token_id
         self.end_tokens = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
         self.max_length = int(getattr(self.model.config, "max_position_embeddings", 0) or 2048)
+        self.words = int(self.model.get_input_embeddings().num_embeddings)
 
     def encode(self, text: str) -> list[int]:
         return list(self.tokenizer(text)["input_ids"])

@@ -20,6 +20,8 @@ from flambeau.serve.answers import Answer, Item, Refused, as_json
 
 NPY = ("application/x-npy", "application/octet-stream")
 MOST_ELEMENTS = 1 << 28
+MOST_AXES = 32  # what NumPy has at least
+NUMBERS = frozenset({int, float, bool})
 
 # KServe's names of dtypes: NumPy's, and ours where NumPy has none
 KSERVE: dict[str, Any] = {
@@ -54,22 +56,48 @@ class Spec:
             if not torch.can_cast(tensor.dtype, self.dtype):
                 raise Refused(400, f"input {self.name} has dtype {tensor.dtype}; it must be {self.dtype}")
             given, tensor = tensor, tensor.to(self.dtype)
-            if not self.dtype.is_floating_point and not torch.equal(tensor.to(given.dtype), given):
+            held = (
+                torch.equal(tensor.isfinite(), given.isfinite())
+                if self.dtype.is_floating_point
+                else torch.equal(tensor.to(given.dtype), given)
+            )
+            if not held:
                 raise Refused(400, f"input {self.name} has numbers that {self.dtype} doesn't hold")
         return tensor
 
 
-def from_lists(data: Any, what: str) -> torch.Tensor:
-    """Nested lists of numbers or of booleans, all of one shape. Whole numbers are int64, others float32."""
+def all_numbers(data: Any) -> bool:
+    """Whether nested lists hold numbers and booleans only: of one long text NumPy would make as many bytes for every element."""
+    if type(data) is not list:
+        return type(data) in NUMBERS
+    return set(map(type, data)) <= NUMBERS or all(map(all_numbers, data))
+
+
+def array_of(data: Any) -> np.ndarray | None:
+    """Nested lists of numbers or of booleans, all of one shape; None for anything else."""
     try:
-        array = np.asarray(data)
+        array = np.asarray(data) if all_numbers(data) else None
     except (ValueError, OverflowError):
-        raise Refused(400, f"{what}: lists of one length each are wanted, with numbers in them") from None
-    if array.dtype.kind not in "biuf" or array.dtype == np.uint64:
-        raise Refused(400, f"{what}: lists of one length each are wanted, with numbers in them")
+        return None
+    return array if array is not None and array.dtype.kind in "biuf" and array.dtype != np.uint64 else None
+
+
+def rounded(array: np.ndarray, dtype: Any, name: str) -> np.ndarray:
+    """Floating numbers of JSON in a dtype, each of which they must be within the range of."""
+    with np.errstate(over="ignore"):
+        array = array.astype(dtype, copy=False)
+    if not np.isfinite(array).all():
+        raise Refused(400, f"input {name[:80]} has numbers that {array.dtype} doesn't hold")
+    return array
+
+
+def from_lists(data: Any, name: str, dtype: Any = None) -> torch.Tensor:
+    """Nested lists of numbers or of booleans. Whole numbers are int64, others float32, or float64 where that is the `dtype`."""
+    array = array_of(data)
+    if array is None:
+        raise Refused(400, f"input {name[:80]}: lists of one length each are wanted, with numbers in them")
     if array.dtype == np.float64:
-        with np.errstate(over="ignore"):
-            array = array.astype(np.float32)
+        array = rounded(array, np.float64 if dtype is torch.float64 else np.float32, name)
     return torch.from_numpy(np.ascontiguousarray(array) if array.ndim else array)
 
 
@@ -131,11 +159,15 @@ class KServe:
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             raise Refused(400, "an input is an object with a name")
         name, shape, kind = entry["name"], entry.get("shape"), entry.get("datatype")
-        if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 1 << 40 for size in shape):
-            raise Refused(400, f"input {name}: shape is a list of sizes")
+        if (
+            not isinstance(shape, list)
+            or len(shape) > MOST_AXES
+            or not all(type(size) is int and 0 <= size < 1 << 40 for size in shape)
+        ):
+            raise Refused(400, f"input {name}: shape is a list of up to {MOST_AXES} sizes")
         count = math.prod(shape)
-        if count > MOST_ELEMENTS:
-            raise Refused(413, f"input {name}: a shape of {count} elements")
+        if math.prod(size or 1 for size in shape) > MOST_ELEMENTS:
+            raise Refused(413, f"input {name}: a shape of more than {MOST_ELEMENTS} elements")
         parameters = entry.get("parameters")
         size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
         raw = None
@@ -160,15 +192,11 @@ class KServe:
                 raise Refused(400, f"input {name}: {len(raw)} bytes for {count} elements of {kind}")
             array = np.frombuffer(bytearray(raw), dtype).reshape(shape)
         else:
-            try:
-                given = np.asarray(entry.get("data"))
-            except (ValueError, OverflowError):
-                raise Refused(400, f"input {name}: data are numbers, flat or in the tensor's shape") from None
+            given = array_of(entry.get("data"))
             wanted = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}[dtype.kind]
-            if given.size != count or (count and given.dtype.kind not in wanted):
+            if given is None or given.size != count or (count and given.dtype.kind not in wanted):
                 raise Refused(400, f"input {name}: data are {count} numbers of {kind}, flat or in the tensor's shape")
-            with np.errstate(over="ignore"):
-                array = given.astype(dtype).reshape(shape)
+            array = (rounded(given, dtype, name) if dtype.kind == "f" else given.astype(dtype)).reshape(shape)
             if dtype.kind in "iu" and count and not np.array_equal(array.reshape(-1), given.reshape(-1)):
                 raise Refused(400, f"input {name}: {kind} doesn't hold these numbers")
         self.inputs[name] = torch.from_numpy(np.ascontiguousarray(array) if array.ndim else array)
@@ -194,6 +222,8 @@ class KServe:
                     binary.append(raw)
                 else:
                     entry["data"] = value.detach().reshape(-1).tolist()
+            elif not isinstance(value, list):
+                raise Refused(400, f"output {name} is no tensor, and KServe's protocol has nothing else for it")
             else:
                 entry = {"name": name, "shape": [len(value)], "datatype": "BYTES", "data": list(value)}
             described.append(entry)

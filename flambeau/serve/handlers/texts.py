@@ -6,7 +6,6 @@ Stands on tensors; used by models.
 from __future__ import annotations
 
 import base64
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,9 +15,8 @@ import flambeau as torch
 from flambeau.serve import json_bodies
 from flambeau.serve.answers import Answer, Item, Refused, as_json, error
 from flambeau.serve.handlers.tensors import KServe
-from flambeau.serve.service import Service
+from flambeau.serve.service import Service, attempt, failure
 
-log = logging.getLogger(__name__)
 MOST_TEXTS = 2048  # of a request, as OpenAI's
 
 
@@ -96,17 +94,14 @@ class TextService(Service):
         answers: list[Answer | None] = [None] * len(items)
         asked = []
         for at, item in enumerate(items):
-            try:
-                texts, write = self.read(item)
-                asked.append((at, item, texts, write))
-            except Refused as refusal:
-                answers[at] = error(refusal.status, str(refusal), item.route)
+            request = attempt(item, self.read, item)
+            if isinstance(request, Answer):
+                answers[at] = request
+            else:
+                asked.append((at, item, *request))
         found = self.computed([(item, texts) for _, item, texts, _ in asked])
         for (at, item, _, write), own in zip(asked, found):
-            try:
-                answers[at] = own if isinstance(own, Answer) else write(own)
-            except Refused as refusal:
-                answers[at] = error(refusal.status, str(refusal), item.route)
+            answers[at] = own if isinstance(own, Answer) else attempt(item, write, own)
         return [answer if answer is not None else error(500, "no answer", item.route) for answer, item in zip(answers, items)]
 
     def computed(self, asked: list[tuple[Item, list[str]]]) -> list[list[Any] | Answer]:
@@ -122,9 +117,7 @@ class TextService(Service):
         except Exception as problem:
             if len(asked) > 1:
                 return [answer for one in asked for answer in self.computed([one])]
-            item = asked[0][0]
-            log.error("request %s: the model failed", item.request, exc_info=problem)
-            return [error(500, f"the model failed; its log says more under {item.request}", item.route)]
+            return [*failure([asked[0][0]], problem, "model")]
         answers: list[list[Any] | Answer] = []
         at = 0
         for _, own in asked:
