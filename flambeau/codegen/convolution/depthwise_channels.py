@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.extents import Phases, Weights, rounded
-from flambeau.codegen.convolution.halo import Tensor5, Window, grain
+from flambeau.codegen.convolution.halo import Tensor5, Window, grain, image_row
 from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
-from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Kernel, vector
 from flambeau.codegen.llvm import BRIEF
 from flambeau.codegen.plan import Phase
 from flambeau.codegen.products.epilogue import Epilogue
@@ -164,12 +164,6 @@ class Row(NamedTuple):
     count: Value
 
 
-def _place(f: Kernel, c: Constants, index: Value) -> tuple[Value, Value, Value]:
-    """Image, z and y of a row of pixels."""
-    rest = index.unsigned_div(c["out_y"])
-    return rest.unsigned_div(c["out_z"]), rest.unsigned_rem(c["out_z"]), index.unsigned_rem(c["out_y"])
-
-
 class Forward:
     """The forward kernel: its range is rows of pixels."""
 
@@ -195,7 +189,7 @@ class Forward:
 
     def row(self, index: Value) -> Row:
         f, c = self.f, self.c
-        n, z, y = _place(f, c, index)
+        n, z, y = image_row(c, index)
         at_z, at_y = z * c["stride_z"] - c["pad_z"], y * c["stride_y"] - c["pad_y"]
         table = f.scratch(c["work"] + f["thread"] * c["slice"])
         count = f.variable("i64", 0)
@@ -300,7 +294,7 @@ class Gradient:
             for v in range(block.vectors):
                 f.store(f.value(0, kind.accumulator), self.total(tap, v), align=BYTES[kind.compute])
         with f.loop(0, c["images"] * c["out_z"] * c["out_y"]) as index:
-            n, z, y = _place(f, c, index)
+            n, z, y = image_row(c, index)
             place = n * c["g_n"] + z * c["g_z"] + y * c["g_y"]
             self.copy(c["g_slot"], place, c["out_x"], c["g_x"], block, self.gradient)
             with f.loop(0, c["taps"], c["row_taps"]) as first:

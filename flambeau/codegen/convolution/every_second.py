@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.convolution.extents import Convolution, rounded
-from flambeau.codegen.convolution.halo import Tensor5, grain
+from flambeau.codegen.convolution.halo import Tensor5, grain, image_row
 from flambeau.codegen.element_type import Kind
 from flambeau.codegen.jit import compiled
 from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
@@ -78,18 +78,13 @@ def _dense(f: Kernel, c: Constants, kind: Kind, n: Value, z: Value, y: Value) ->
     return f.at(kind.storage, f.scratch(f.i64(0)), row * c["out_x"] * c["channels"])
 
 
-def _row(c: Constants, index: Value, planes: str, rows: str) -> tuple[Value, Value, Value]:
-    rest = index.unsigned_div(c[rows])
-    return rest.unsigned_div(c[planes]), rest.unsigned_rem(c[planes]), index.unsigned_rem(c[rows])
-
-
 @compiled(BRIEF)
 def pick_kernel(kind: Kind) -> str:
     """Copies the pixels that count; the range is their rows."""
     f = Kernel()
     c = f.constants(PIXELS)
     with f.loop(f["begin"], f["end"]) as index:
-        n, z, y = _row(c, index, "out_z", "out_y")
+        n, z, y = image_row(c, index)
         place = n * c["n"] + z * c["stride_z"] * c["z"] + y * c["stride_y"] * c["y"]
         source, target = f.at(kind.storage, f.slot(c["slot"]), place), _dense(f, c, kind, n, z, y)
         with f.loop(0, c["out_x"]) as x:
@@ -104,7 +99,7 @@ def spread_kernel(kind: Kind) -> str:
     f = Kernel()
     c = f.constants(PIXELS)
     with f.loop(f["begin"], f["end"]) as index:
-        n, z, y = _row(c, index, "size_z", "size_y")
+        n, z, y = image_row(c, index, "size")
         target = f.at(kind.storage, f.slot(c["slot"]), n * c["n"] + z * c["z"] + y * c["y"])
         from_z, from_y = z.unsigned_div(c["stride_z"]), y.unsigned_div(c["stride_y"])
         counts = (from_z * c["stride_z"]).equals(z) & (from_y * c["stride_y"]).equals(y)

@@ -92,6 +92,13 @@ def end_unless_idle(f: Kernel, c: Constants) -> Value:
     return f.select(c["flag"].differs(0) & flag.equals(0), f["begin"], f["end"])
 
 
+def image_row(c: Constants, index: Value, extents: str = "out") -> tuple[Value, Value, Value]:
+    """Image, z and y of a row of pixels, of images with these extents."""
+    planes, rows = c[f"{extents}_z"], c[f"{extents}_y"]
+    rest = index.unsigned_div(rows)
+    return rest.unsigned_div(planes), rest.unsigned_rem(planes), index.unsigned_rem(rows)
+
+
 def row_order(window: Window, many: bool = True) -> str:
     """How rows of the source are copied: "copy", "halves" (contiguous, stride 2), "evens" (every second one of contiguous
     elements), "channels" or "elements".
