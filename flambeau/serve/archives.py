@@ -84,7 +84,12 @@ def unpack(path: str, folder: str) -> None:
     """Write an archive's files into an empty folder, none beside it. BadArchive for one that would write elsewhere."""
     try:
         with zipfile.ZipFile(path) as archive:
-            for entry in _checked(archive):
+            entries = _checked(archive)
+            os.makedirs(folder, exist_ok=True)
+            size, free = sum(entry.file_size for entry in entries), shutil.disk_usage(folder).free
+            if size > free:
+                raise BadArchive(f"it unpacks to {size} bytes, and {folder} has room for {free}")
+            for entry in entries:
                 target = Path(folder, *PurePosixPath(entry.filename).parts)
                 if entry.is_dir():
                     target.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import json
 import stat
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,6 +51,16 @@ def test_links_and_names_given_twice(tmp_path: Path) -> None:
         path = archive_of(tmp_path / "b.mar", "x", "x")
     with pytest.raises(archives.BadArchive, match="twice"):
         archives.unpack(str(path), str(tmp_path / "out"))
+
+
+def test_an_archive_that_is_larger_than_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with zipfile.ZipFile(tmp_path / "a.mar", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", bytes(1 << 20))
+    (tmp_path / "out").mkdir()
+    monkeypatch.setattr(archives.shutil, "disk_usage", lambda path: SimpleNamespace(free=(1 << 20) - 1))
+    with pytest.raises(archives.BadArchive, match="has room for"):
+        archives.unpack(str(tmp_path / "a.mar"), str(tmp_path / "out"))
+    assert not list((tmp_path / "out").iterdir())
 
 
 @pytest.mark.parametrize(
