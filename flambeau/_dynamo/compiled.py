@@ -63,13 +63,6 @@ def reset() -> None:
     utils.counters.clear()
 
 
-class Graph:
-    """A compiled segment. call(*inputs) gives its results; guards: why another didn't fit; reason: why it ends."""
-
-    def __init__(self, call: Callable[..., Any], start: Any) -> None:
-        self.call, self.start = call, start
-
-
 class Compiled:
     """A function whose graphs go to a backend, a callable that takes a GraphModule and example inputs and gives a callable.
 
@@ -92,7 +85,7 @@ class Compiled:
 
     def forget(self) -> None:
         """Forget the graphs."""
-        self.graphs: dict[Any, Graph] = {}
+        self.graphs: dict[Any, Callable[..., Any]] = {}  # call(*inputs) gives the results of a segment
         self.starts: Counter[Any] = Counter()  # how many graphs begin at a place
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -173,11 +166,11 @@ class _Run:
                     f"function: {_name(unit.function)!r}: a graph that wasn't compiled before"
                 )
             found = unit.graphs[key] = self._compiled(segment, inputs, results)
-        made = list(found.call(*inputs))
+        made = list(found(*inputs))
         self.names = variables_of(sys._getframe(1), self.root)
         return made
 
-    def _compiled(self, segment: Segment, inputs: Sequence[Any], results: Sequence[int]) -> Graph:
+    def _compiled(self, segment: Segment, inputs: Sequence[Any], results: Sequence[int]) -> Callable[..., Any]:
         unit = self.unit
         places = segment.calls[0].places
         start = (places[0].code, places[0].instruction) if places else None
@@ -185,19 +178,19 @@ class _Run:
         if alike:
             self._recompiles(start, alike)
             if alike >= _limit():
-                return Graph(functools.partial(_by_hand, segment, results), start)
+                return functools.partial(_by_hand, segment, results)
         order, names = self._names(segment)
         ordered = [inputs[i] for i in order]
-        gm = graph_of(segment, order, names, self._sources().of, results)
+        gm = graph_of(segment, order, names, self._sources.of, results)
         utils.counters["stats"]["calls_captured"] += len(segment.calls)
         utils.counters["stats"]["unique_graphs"] += 1
         unit.starts[start] += 1
         call = self._by_backend(gm, ordered)
         if call is None:
-            return Graph(functools.partial(_by_hand, segment, results), start)
+            return functools.partial(_by_hand, segment, results)
         if order == list(range(len(order))):
-            return Graph(call, start)
-        return Graph(lambda *given: call(*[given[i] for i in order]), start)
+            return call
+        return lambda *given: call(*[given[i] for i in order])
 
     def _by_backend(self, gm: Any, inputs: list[Any]) -> Callable[..., Any] | None:
         """What the backend makes of a graph; None where it fails and failures are suppressed."""
@@ -235,7 +228,7 @@ class _Run:
 
     def _names(self, segment: Segment) -> tuple[list[int], list[str]]:
         """The order of the graph's inputs, and their names."""
-        sources = self._sources()
+        sources = self._sources
         found = []
         for at, (number, tensor, _, _) in enumerate(segment.outside):
             source = self.names.get(id(tensor)) or sources.of(tensor) or f"L['stack{at}']"
@@ -245,7 +238,7 @@ class _Run:
         found.sort()
         return [at for _, _, at, _ in found], [placeholder_name(source) for *_, source in found]
 
-    @functools.cache  # noqa: B019  # lives as long as the call
+    @functools.cached_property
     def _sources(self) -> Sources:
         return Sources(self.named, self.args, self.kwargs)
 

@@ -14,6 +14,7 @@ from flambeau.core.autograd.gradient_edge import GradientEdge, edge_of
 from flambeau.core.autograd.hooks import RemovableHandle
 from flambeau.core.autograd.node import Node as _Node
 from flambeau.core.autograd.node import choose_constructor, running
+from flambeau.core.modes import observing
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor.tensor import Tensor, empty_layout
 
@@ -68,6 +69,7 @@ class Node(abc.ABC):
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
     """The edge a tensor's gradient arrives at. Raises RuntimeError if the tensor doesn't require grad."""
+    observing.settle()
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     return edge_of(tensor)
@@ -75,6 +77,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
 
 def increment_version(tensor: Any) -> None:
     """Tell the graph that the memory of a tensor (or of several) was written to."""
+    observing.settle()
     for each in (tensor,) if isinstance(tensor, Tensor) else tensor:
         each._storage.writes += 1
 

@@ -6,6 +6,7 @@ not reached through `torch` becomes a global of the function. Stands on fx.node 
 
 from __future__ import annotations
 
+import ast
 import enum
 import inspect
 import json
@@ -153,6 +154,17 @@ def _format_target(base: str, target: str) -> str:
     return base
 
 
+def _complex(number: complex) -> str:
+    """Source of a complex number; repr's means another one where a part is a negative zero, infinite or no number."""
+    parts = number.real, number.imag
+    try:
+        read = ast.literal_eval(repr(number))
+        exact = (read.real.hex(), read.imag.hex()) == (parts[0].hex(), parts[1].hex())
+    except ValueError:
+        exact = False
+    return repr(number) if exact else f"complex({parts[0]!r}, {parts[1]!r})"
+
+
 class _Writer:
     """The statements of one function, and what they refer to."""
 
@@ -216,6 +228,8 @@ class _Writer:
         if isinstance(arg, enum.Enum):
             kind = type(arg)
             return f"{self.add_global(kind.__name__, kind)}.{arg.name}"
+        if arg.__class__ is complex:
+            return self.color("blue", _complex(arg))
         if isinstance(arg, torch.Tensor):
             return f"torch.Tensor(size={list(arg.shape)}, dtype={str(arg.dtype).rpartition('.')[2]})"
         if is_overload(arg):

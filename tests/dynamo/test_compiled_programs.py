@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -503,6 +505,82 @@ def pickled(x):
     return pickle.loads(pickle.dumps(y))
 
 
+@program(R(4))
+def version_of_an_input(x):
+    before = x._version
+    x.add_(1)
+    return x._version - before
+
+
+@program(R(4))
+def base_of_a_view(x):
+    view = x[:2]
+    return view._base is x, view
+
+
+@program(L(4))
+def hook_of_a_node(x):
+    seen = []
+    y = x * 2
+    y.grad_fn.register_hook(lambda *_: seen.append(1))
+    (y * 3).sum().backward()
+    return len(seen)
+
+
+@program(L(4))
+def gradient_that_is_assigned(x):
+    x.grad = x.detach() * 2
+    x.grad.add_(1)
+    return x.grad.clone()
+
+
+@program(R(4))
+def attribute_requires_grad(x):
+    y = x * 2
+    y.requires_grad = True
+    return torch.autograd.grad((y * y).sum(), y)[0]
+
+
+@program(L(4))
+def edge_of_the_graph(x):
+    y = x * 2
+    edge = torch.autograd.graph.get_gradient_edge(y)
+    return torch.autograd.grad((y * 3).sum(), edge)[0]
+
+
+@program(R(4))
+def layout_of_an_input(x):
+    y = x + 1
+    x.resize_(2)
+    x.unsqueeze_(0)
+    return x * 2, y
+
+
+@program(R(4))
+def array_over_an_input(x):
+    array = x.numpy()
+    x.add_(1)
+    total = float(array.sum())
+    y = x * 2
+    array[1] = 5
+    return total, y, x * 1
+
+
+@program(lambda: torch.from_numpy(np.ones(4, np.float32)))
+def writes_to_an_array(x):
+    array = x.numpy()
+    x[1:].mul_(2)
+    return float(array.sum())
+
+
+@program(R(4))
+def default_device(x):
+    y = x + 1
+    with torch.device("meta"):
+        torch.ones(4) + 1
+    return y + 1, torch.ones(2)
+
+
 @pytest.mark.parametrize(("function", "make"), PROGRAMS, ids=[f.__name__ for f, _ in PROGRAMS])
 def test_gives_what_it_gives_uncompiled(function, make) -> None:
     warnings.simplefilter("ignore")
@@ -514,3 +592,41 @@ def test_gives_what_it_gives_uncompiled(function, make) -> None:
         torch.manual_seed(1)
         args = [m() for m in make]
         assert (state(compiled(*args)), state(args)) == wanted
+
+
+def test_calls_after_the_engine_are_under_the_grad_mode_of_their_own() -> None:
+    def rows(x):
+        y = x**2
+        return [torch.autograd.grad(y[i], x, retain_graph=True)[0] for i in range(2)]
+
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    assert torch.stack(torch.compile(rows, backend="aot_eager")(x)).tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+def test_the_default_device_is_left_as_it_is() -> None:
+    torch.compile(default_device, backend="eager")(torch.ones(4))
+    assert torch.get_default_device().type == "cpu"
+
+
+def test_complex_numbers_keep_the_signs_of_zeros() -> None:
+    compiled = torch.compile(lambda x, k: x * k, backend="eager")
+    x = torch.ones(1, dtype=torch.complex64)
+    for k in (complex(0.0, 0.0), complex(0.0, -0.0), -2j, complex(float("inf"), 1.0)):
+        assert repr(compiled(x, k).tolist()) == repr((x * k).tolist())
+
+
+def test_numbers_that_are_none_are_one_graph() -> None:
+    backend = CompileCounter()
+    compiled = torch.compile(lambda x, k: x * k, backend=backend)
+    for _ in range(3):
+        compiled(torch.ones(1), float("nan"))
+    assert backend.frame_count == 1
+
+
+def test_a_call_keeps_nothing_alive() -> None:
+    x = torch.ones(3)
+    gone = weakref.ref(x)
+    torch.compile(lambda x: x + 1, backend="eager")(x)
+    del x
+    gc.collect()
+    assert gone() is None

@@ -37,8 +37,10 @@ def restored(environment: tuple[Any, ...], grad: bool) -> Iterator[None]:
     before, before_grad, dispatch_modes = current(), local.grad, local.dispatch_modes
     _set(environment, before)
     local.grad, local.dispatch_modes = grad, []
+    device = environment[-1]
     try:
-        yield
+        with contextlib.nullcontext() if device is before[-1] else device:
+            yield
     finally:
         local.dispatch_modes = dispatch_modes
         _set(before, environment)
@@ -48,7 +50,7 @@ def restored(environment: tuple[Any, ...], grad: bool) -> Iterator[None]:
 def _set(wanted: tuple[Any, ...], now: tuple[Any, ...]) -> None:
     if wanted == now:
         return
-    inference, enabled, types, cached, hooks, disabled, dtype, device = wanted
+    inference, enabled, types, cached, hooks, disabled, dtype, _ = wanted
     modes._set_inference(inference)
     on = dict(enabled)
     for kind in {*local.autocast_enabled, *on}:
@@ -59,5 +61,3 @@ def _set(wanted: tuple[Any, ...], now: tuple[Any, ...]) -> None:
     local.saved_tensors_disabled = disabled
     if dtype is not now[6]:
         dtypes.set_default_dtype(dtype)
-    if device is not now[7]:
-        devices.set_default_device(device)

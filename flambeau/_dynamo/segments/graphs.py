@@ -75,13 +75,9 @@ def _add(graph: fx.Graph, call: Call, nodes: dict[int, fx.Node], sources: Callab
         if number not in nodes or target in INPLACE or isinstance(names, str):
             nodes[number] = parts[path]
         if isinstance(names, tuple) and len(path) == 1 and path[0] < len(names) and names[path[0]]:
-            _rename(parts[path], str(names[path[0]]))
+            parts[path]._rename(str(names[path[0]]))
     if isinstance(names, str) and call.made and call.made[0][0] == ():
-        _rename(node, names)
-
-
-def _rename(node: fx.Node, name: str) -> None:
-    node._rename(name)
+        node._rename(names)
 
 
 def _drop_unused_items(graph: fx.Graph) -> None:

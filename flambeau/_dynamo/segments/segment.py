@@ -12,6 +12,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from flambeau._dynamo.segments.values import thawed, values_in
+from flambeau.codegen.runtime.memory import OWNED_ELSEWHERE
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor.tensor import Tensor
 
@@ -53,14 +54,15 @@ class _Known(NamedTuple):
 class Segment:
     """Calls on tensors without data."""
 
-    def __init__(self, environment: tuple[Any, ...]) -> None:
+    def __init__(self, environment: tuple[Any, ...], follows: bool) -> None:
+        self._follows = follows  # another, so that it may have begun inside the engine, under the engine's grad mode
         self.environment = environment
         self.grad = local.grad
         self.calls: list[Call] = []
         #: (number, tensor, its fake) of those from outside; the version of its memory when the segment first saw it
         self.outside: list[tuple[int, Tensor, Tensor, int]] = []
-        self.names: list[str | None] = []  # of those from outside, where a frame of the program had one
         self.fakes: dict[int, Tensor] = {}  # the tensor from outside that a fake, by its identity, stands for
+        self._arrays: list[tuple[Tensor, int]] = []  # fakes of those on memory of NumPy's, with their counts of writes
         self._known: dict[int, _Known] = {}
         self._count = 0
         self._made: list[_Known] = []
@@ -81,12 +83,24 @@ class Segment:
         self._known[id(tensor)] = _Known(lambda: tensor, number)
         self.outside.append((number, tensor, fake, tensor._storage.writes))
         self.fakes[id(fake)] = tensor
+        if tensor._storage.size_class == OWNED_ELSEWHERE:
+            self._arrays.append((fake, fake._storage.writes))
         return number
 
     def add_made(self, tensor: Tensor, number: int) -> None:
         """A tensor that a call gave."""
         known = self._known[id(tensor)] = _Known(weakref.ref(tensor), number)
         self._made.append(known)
+
+    def add(self, call: Call) -> None:
+        """One more call."""
+        if self._follows and not self.calls:
+            self.grad = call.grad
+        self.calls.append(call)
+
+    def writes_to_arrays(self) -> bool:
+        """Whether a call writes to memory that is somebody else's, who may look there."""
+        return any(fake._storage.writes != before for fake, before in self._arrays)
 
     def key(self) -> tuple[Any, ...]:
         """What the segment is found by among those that were compiled: equal segments compute the same."""

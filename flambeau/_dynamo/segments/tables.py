@@ -8,9 +8,9 @@ __all__ = ["FORGIVEN", "METADATA", "NEEDS_VALUES", "breaks", "writes_only"]
 METADATA = frozenset(
     """size stride dim ndimension numel nelement storage_offset element_size get_device is_contiguous is_floating_point is_complex
     is_signed is_conj is_neg is_inference is_same_size is_tensor result_type can_cast promote_types broadcast_shapes __len__
-    _is_view has_names dim_order is_shared is_set_to __hash__ is_distributed is_coalesced is_storage is_grad_enabled
+    _is_view has_names dim_order __hash__ is_distributed is_storage is_grad_enabled
     is_inference_mode_enabled is_autocast_enabled get_default_dtype get_autocast_dtype __dir__ sym_size sym_numel""".split()
-) - {"is_set_to", "is_shared", "is_coalesced"}
+)
 
 #: Functions that write to an argument and give nothing.
 _SILENT = frozenset(["__setitem__"])

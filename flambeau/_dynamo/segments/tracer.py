@@ -26,7 +26,7 @@ from flambeau.base import device as devices
 from flambeau.core.modes.modes import local
 from flambeau.core.modes.observing import Given, Observer
 from flambeau.core.operator.arguments import LOOKING
-from flambeau.core.tensor import fakes
+from flambeau.core.tensor import fakes, storage
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Tracer", "tracing"]
@@ -65,7 +65,7 @@ class Tracer(Observer):
         self._begin()
 
     def _begin(self) -> None:
-        self.segment = Segment(environment.current())
+        self.segment = Segment(environment.current(), self.count > 0)
         self.mode.fake_tensor_converter = FakeTensorConverter()
 
     # ---------------------------------------------------------------- calls
@@ -89,7 +89,7 @@ class Tracer(Observer):
         if self.segment.environment != environment.current():
             self.settle()
         try:
-            return self._recorded(function, own, args, kwargs)
+            made = self._recorded(function, own, args, kwargs)
         except Unrecordable:
             if not any(True for _ in _tensors(args)) and not any(True for _ in _tensors(kwargs.values())):
                 return self.go_on(function, own, args, kwargs)  # of NumPy's arrays, say
@@ -97,11 +97,17 @@ class Tracer(Observer):
             raise
         except Exception:
             pass  # the call itself says what is wrong, or does what can't be done without values
+        else:
+            if self.segment.writes_to_arrays():
+                self.settle()
+            return made
         return self._eagerly(name, function, own, args, kwargs)
 
     def _eagerly(self, name: str, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         if self.segment.calls:
             self.break_here(tables.breaks(name) or f"{name} is computed eagerly", tables.breaks(name) is not None, args)
+        elif self.segment.outside:
+            self._begin()  # the call may change what fakes were made of
         self._all_real(name, args, kwargs)
         return self.go_on(function, own, args, kwargs)
 
@@ -121,7 +127,7 @@ class Tracer(Observer):
             made = self.go_on(function, own, given, named)
         self._check_outside((*args, *kwargs.values()))
         if made is None and tables.writes_only(name):
-            segment.calls.append(Call(function, held_args, held_kwargs, (), local.grad, places_of(sys._getframe(4))))
+            segment.add(Call(function, held_args, held_kwargs, (), local.grad, places_of(sys._getframe(4))))
             return None
         found: list[tuple[Path, int, Tensor]] = []
         made = self._results(made, (), found)
@@ -131,7 +137,7 @@ class Tracer(Observer):
             if segment.number_of(tensor) is None:
                 segment.add_made(tensor, number)
         numbers = tuple([(path, number) for path, number, _ in found])
-        segment.calls.append(Call(function, held_args, held_kwargs, numbers, local.grad, places_of(sys._getframe(4))))
+        segment.add(Call(function, held_args, held_kwargs, numbers, local.grad, places_of(sys._getframe(4))))
         return made
 
     def _number(self, tensor: Tensor) -> int:
@@ -141,6 +147,8 @@ class Tracer(Observer):
             return number
         layout = tensor._layout
         if layout.flavor is not None or layout.answering is not None or fakes.is_fake(layout) or layout.device.type == "meta":
+            raise _Unseen
+        if storage.root(tensor._storage).exports:  # an array shows the memory
             raise _Unseen
         return self.segment.add_outside(tensor, self.mode.from_tensor(tensor))
 

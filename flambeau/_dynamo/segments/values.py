@@ -17,8 +17,8 @@ from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Unrecordable", "frozen", "thawed", "values_in"]
 
-_ATOMS = frozenset((NoneType, bool, int, str, complex, bytes, EllipsisType, dtype, layout, memory_format))
-_VALUE, _FLOAT, _SLICE, _DICT, _RANGE = "value", "float", "slice", "dict", "range"
+_ATOMS = frozenset((NoneType, bool, int, str, bytes, EllipsisType, dtype, layout, memory_format))
+_VALUE, _FLOAT, _COMPLEX, _SLICE, _DICT, _RANGE = "value", "float", "complex", "slice", "dict", "range"
 _SEQUENCES: dict[type, str] = {list: "list", tuple: "tuple", Size: "Size"}
 _MADE: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "Size": Size}
 
@@ -37,7 +37,9 @@ def frozen(given: Any, number: Callable[[Tensor], int]) -> Any:
     if kind is device:
         return kind, given.shown  # one of a tensor without data is that of the tensor
     if kind is float:
-        return _FLOAT, given.hex(), given
+        return _FLOAT, given.hex()  # 0.0 is another number than -0.0, and NaN is NaN
+    if kind is complex:
+        return _COMPLEX, given.real.hex(), given.imag.hex()
     if kind in _SEQUENCES:
         return (_SEQUENCES[kind], *[frozen(x, number) for x in given])
     if kind is slice:
@@ -61,7 +63,9 @@ def thawed(value: Any, tensor: Callable[[int], Any]) -> Any:
     if kind == _VALUE:
         return tensor(value[1])
     if kind == _FLOAT:
-        return value[2]
+        return float.fromhex(value[1])
+    if kind == _COMPLEX:
+        return complex(*map(float.fromhex, value[1:]))
     if kind == _SLICE:
         return slice(*[thawed(x, tensor) for x in value[1:]])
     if kind == _DICT:

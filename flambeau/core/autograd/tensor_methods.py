@@ -15,6 +15,7 @@ from typing import Any
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.autograd import engine, hooks, inplace, mutation_guard
 from flambeau.core.autograd.node import AccumulateGrad, Node
+from flambeau.core.modes import observing
 from flambeau.core.modes.modes import local
 from flambeau.core.operator.arguments import refused
 from flambeau.core.operator.facets import CONSTANT, described
@@ -61,6 +62,7 @@ def _requires_grad(self: Any) -> bool:
 def _set_requires_grad(self: Any, wanted: bool, unshared: int = _BY_ATTRIBUTE) -> None:
     if wanted.__class__ is not bool:
         raise RuntimeError("requires_grad must be a bool")
+    observing.settle()
     node = self._node
     if wanted:
         if node is None or (type(node) is AccumulateGrad and node.variable is None):
@@ -118,9 +120,24 @@ def _grad_fn(self: Any) -> Node | None:
     """The node of the operator that made this tensor; None for a leaf. RuntimeError for a view that has lost its place in
     the graph: its memory was written to since, and it came from where nothing is recorded or from an operator with several views.
     """
+    observing.settle()
     inplace.refuse_stale(self)
     node = self._node
     return None if type(node) is AccumulateGrad else node
+
+
+def _base(self: Any) -> Any:
+    """The tensor this one is a view of, or None; views of memory of inference mode don't tell."""
+    observing.settle()
+    return inplace.visible_base(self)
+
+
+def _version(self: Any) -> int:
+    """How often this memory was written to. RuntimeError for memory of inference mode, which doesn't count."""
+    observing.settle()
+    if self._storage.inference:
+        raise RuntimeError("Inference tensors do not track version counter.")
+    return self._storage.version  # type: ignore[no-any-return]
 
 
 def _grad(self: Any) -> Any:
@@ -139,6 +156,7 @@ def _grad(self: Any) -> Any:
 
 
 def _set_grad(self: Any, gradient: Any) -> None:
+    observing.settle()
     if gradient is not None:
         if not isinstance(gradient, Tensor):
             raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(gradient).__name__}")
@@ -293,7 +311,8 @@ def attach(cls: type) -> None:
         "output_nr": property(lambda self: self._index, doc="Which result of its node this tensor is."),
         "_backward_hooks": property(_backward_hooks, _set_backward_hooks, _refuse_deletion),
         "_post_accumulate_grad_hooks": property(_post_accumulate_grad_hooks),
-        "_base": property(inplace.visible_base, doc=inplace.visible_base.__doc__),
+        "_version": property(_version, doc=_version.__doc__),
+        "_base": property(_base, doc=_base.__doc__),
     }
     for method in (requires_grad_, backward, detach, detach_, register_hook, register_post_accumulate_grad_hook, retain_grad):
         made[method.__name__] = method

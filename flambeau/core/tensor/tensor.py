@@ -130,12 +130,6 @@ class Tensor:
     def is_signed(self) -> bool:
         return self._layout.dtype.is_signed
 
-    @property
-    def _version(self) -> int:
-        if self._storage.inference:
-            raise RuntimeError("Inference tensors do not track version counter.")
-        return self._storage.version
-
     def __len__(self) -> int:
         if not self._layout.ndim:
             raise TypeError("len() of a 0-d tensor")
