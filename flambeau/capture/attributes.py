@@ -5,10 +5,11 @@ Stands on provenance.py and kinds.py.
 
 from __future__ import annotations
 
+import collections
 import enum
 import functools
 from collections.abc import Callable
-from types import FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from flambeau.capture.builtins import CONTAINERS
@@ -40,6 +41,8 @@ class Attributes(Provenance):
 
     def attribute(self, o: Any, name: str) -> Any:
         cls = type(o)
+        if name == "default_factory" and cls is collections.defaultdict and self.of_environment(o):
+            self.refuse("the default_factory of a defaultdict is read")
         if self.reason is not None or cls in IMMUTABLE or cls in CONTAINERS or (is_a(o, enum.Enum) and name in _OF_MEMBERS):
             return getattr(o, name)
         if cls is MethodType and name not in ("__self__", "__func__"):
@@ -63,7 +66,11 @@ class Attributes(Provenance):
                     self.guards.dict_of(o, o.__dict__)
                     self.guards.item(o.__dict__, name, f"the attribute {name} of a function", self._kept(o.__dict__.get(name)))
                     return self.reach(getattr(o, name))
-            return getattr(o, name)
+                return getattr(o, name)
+            if self.of_environment(o) and name in ("__name__", "__qualname__"):
+                value = getattr(o, name)
+                self.guards.asked(lambda: getattr(o, name) == value, "the name of a function")
+            return self.reach(getattr(o, name)) if self.of_environment(o) else getattr(o, name)
         if not is_made_by_class_statement(cls):
             if self.of_environment(o):
                 self.refuse(f"the attribute {name} of a {cls.__module__}.{cls.__qualname__} is read")
@@ -74,22 +81,25 @@ class Attributes(Provenance):
             if reader not in GENERIC_READERS:
                 self.refuse(f"{cls.__qualname__} has a __getattribute__ in C")
                 return getattr(o, name)
-            return self._generic(o, name, True)
         try:
-            return self.call(reader, o, name)
+            return self.call(reader, o, name) if type(reader) is FunctionType else self._generic(o, name)
         except AttributeError:
             other = in_class(cls, "__getattr__")
             if type(other) is not FunctionType:
                 raise
-        return self.call(other, o, name)
+        return self.call(self.reach(other), o, name)
 
-    def _generic(self, o: Any, name: str, others: bool) -> Any:
-        """object.__getattribute__(o, name), then the class's `__getattr__` if others."""
+    def _generic(self, o: Any, name: str) -> Any:
+        """object.__getattribute__(o, name)."""
         cls, mine = type(o), self.of_environment(o)
         found = in_class(cls, name)
         kind = type(found)
-        if found is not ABSENT and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+        if found is not ABSENT and type(kind) is type and is_made_by_class_statement(kind):
+            self._pinned_class(self.reach(found))  # which says whether it is a descriptor
+        if found is not ABSENT and hasattr(kind, "__get__") and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
             if kind is property:
+                if found.fget is None:
+                    return object.__getattribute__(o, name)
                 return self.call(self.reach(found.fget), o)
             if kind in SLOTS:
                 if mine and kind is MemberDescriptorType:
@@ -121,9 +131,6 @@ class Attributes(Provenance):
                 return self.reach(own[name]) if mine else own[name]
         if found is not ABSENT:
             return self._bound(found, o, cls)
-        other = in_class(cls, "__getattr__") if others else ABSENT
-        if type(other) is FunctionType:
-            return self.call(self.reach(other), o, name)
         return object.__getattribute__(o, name)
 
     def _bound(self, found: Any, o: Any, cls: type) -> Any:
@@ -181,13 +188,20 @@ class Attributes(Provenance):
     def _attribute_of_class(self, o: type, name: str) -> Any:
         if not self.guards.class_state(o, f"attributes of {o.__qualname__}"):
             self.refuse(f"the class {o.__qualname__} changed too often")
+        self.guards.class_state(type(o), f"attributes of the class of {o.__qualname__}")
         if type(in_class(type(o), "__getattribute__")) is FunctionType:
             self.refuse(f"the class {o.__qualname__} has a __getattribute__ of its own")
         found = in_class(o, name)
         value = getattr(o, name)
+        if name in ("__name__", "__qualname__"):  # for which some interpreters give a class no new number
+            self.guards.asked(lambda: getattr(o, name) == value, f"the name of {o.__qualname__}")
+        if is_a(value, MappingProxyType):
+            self.refuse(f"the dict of the class {o.__qualname__} is read")
+        if found is not ABSENT and is_made_by_class_statement(type(found)):
+            self._pinned_class(self.reach(found))  # which says whether it is a descriptor
         if found is not ABSENT and type(found) is classmethod:
             self.reach(found.__func__)
-        elif type(value) is FunctionType or not hasattr(type(found), "__get__"):
+        elif type(found) is staticmethod or type(value) is FunctionType or not hasattr(type(found), "__get__"):
             self.reach(value)
         return value
 
@@ -202,8 +216,12 @@ class Attributes(Provenance):
                 if type(found) is FunctionType:
                     self.reach(found)
                     return found if is_a(this, type) else MethodType(found, this)
-                if type(found) is property:
+                if type(found) is property and found.fget is not None:
                     return self.call(self.reach(found.fget), this)
+                if type(found) is staticmethod or not hasattr(type(found), "__get__"):
+                    return self.reach(getattr(o, name))
+                if not is_a(found, (classmethod, *C_FUNCTIONS)):
+                    self.refuse(f"super() of a {cls.__qualname__} is asked for a {type(found).__qualname__}")
                 break
         return getattr(o, name)
 
@@ -217,6 +235,7 @@ class Attributes(Provenance):
                 return
             found = in_class(type(o), name)
             if type(found) is property and not is_a(o, Tensor) and found.fset is not None:
+                self._pinned_class(o)
                 self.call(self.reach(found.fset), o, value)
                 return
             if type(writer) is not FunctionType and self._set_own(o, name):

@@ -8,8 +8,19 @@ from __future__ import annotations
 import abc
 import functools
 import operator
+import sys
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType, MethodDescriptorType, MethodType, MethodWrapperType, ModuleType, WrapperDescriptorType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    UnionType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 from flambeau.capture.builtins import CONTAINERS, PURE, SCALARS, method_kind
@@ -22,6 +33,7 @@ from flambeau.capture.kinds import (
     IMMUTABLE,
     OF_LAYOUT,
     OF_PLACES,
+    SHORTENS_TRACEBACKS,
     TENSORS,
     in_class,
     is_a,
@@ -31,6 +43,18 @@ from flambeau.capture.kinds import (
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Calls"]
+
+
+_OF_FRAMES = {locals, globals, vars, dir, eval, exec, sys._getframe}
+
+
+def _classes_in(classes: Any) -> Iterator[Any]:
+    """The classes that isinstance was given: in tuples, and in unions."""
+    if isinstance(classes, (tuple, UnionType)):
+        for each in classes if isinstance(classes, tuple) else classes.__args__:
+            yield from _classes_in(each)
+    else:
+        yield classes
 
 
 def _none_registered_since(token: object) -> bool:
@@ -47,6 +71,17 @@ class Calls(Items):
         super().__init__()
         self.codes: set[CodeType] = set()
         self.net: Callable[..., None] | None = None  # the profile function of this run
+
+    def callee(self, f: Any) -> Any:
+        """What to call in place of f. What can't be followed is called by the function itself, whose frame it may ask for."""
+        if self.reason is None:
+            if type(f) is BuiltinFunctionType and f in _OF_FRAMES:
+                self.refuse(f"{f.__name__} is called, which looks at frames")
+            elif is_a(f, type) and not self._is_followed_class(f):
+                self.refuse(f"an object of {f.__qualname__} is made")
+            elif type(f) is FunctionType and f.__code__ not in self.codes and not is_trusted(f.__code__):
+                self._followed(f)
+        return f if self.reason is not None else functools.partial(self.call, f)
 
     def call(self, f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if self.reason is not None:
@@ -77,8 +112,8 @@ class Calls(Items):
         if code in self.codes:  # made in this call, by instrumented code
             return f(*args, **kwargs)
         if is_trusted(code):
-            within = getattr(f, "__wrapped__", None)
-            if type(within) is FunctionType and not is_trusted(within.__code__):  # in what only shortens tracebacks
+            within = getattr(f, "__wrapped__", None) if code.co_filename == SHORTENS_TRACEBACKS else None
+            if type(within) is FunctionType and not is_trusted(within.__code__):
                 return self.call(self.reach(within), *args, **kwargs)
             return self._call_trusted(f, args, kwargs)
         made = self._followed(f)
@@ -128,25 +163,36 @@ class Calls(Items):
         if cls is super and len(args) == 2:
             return super(*args)
         if cls is map:
-            iterators = [self.each(a) for a in args[1:]]
-            return (self.call(args[0], *each) for each in zip(*iterators, strict=False))
-        if issubclass(cls, Tensor) or type(cls).__call__ is not type.__call__:
+            parts: Any = [functools.partial(self.call, each) for each in args[:1]] + [self.each(each) for each in args[1:]]
+            return map(*parts, **kwargs)
+        if not self._is_followed_class(cls):
             self.refuse(f"an object of {cls.__qualname__} is made")
             return cls(*args, **kwargs)
+        self.guards.class_state(type(cls), f"the class of {cls.__qualname__}")
         if not self.guards.class_state(cls, f"attributes of {cls.__qualname__}"):
             self.refuse(f"the class {cls.__qualname__} changed too often")
+        initialize = in_class(cls, "__init__")
+        if type(initialize) is FunctionType:
+            made: Any = object.__new__(cls)
+            nothing = self.call(self.reach(initialize), made, *args, **kwargs)
+            if nothing is not None:
+                raise TypeError(f"__init__() should return None, not '{type(nothing).__name__}'")
+            return made
+        return cls(*args, **kwargs)
+
+    def _is_followed_class(self, cls: type) -> bool:
+        """Whether it is known what making an object of a class does, or it is done by a function that can be followed."""
+        if cls in PURE or cls in IMMUTABLE or cls in (type, super, map):
+            return True
+        if issubclass(cls, Tensor) or type(cls).__call__ is not type.__call__:
+            return False
         make, initialize = in_class(cls, "__new__"), in_class(cls, "__init__")
         make = getattr(make, "__func__", make)
-        if make is object.__new__ and type(initialize) is FunctionType:
-            made = object.__new__(cls)
-            self.call(self.reach(initialize), made, *args, **kwargs)
-            return made
-        if make is object.__new__ and initialize is object.__init__:
-            return cls(*args, **kwargs)
-        if type(make) is FunctionType and is_of_namedtuple(make.__globals__) and type(initialize) is not FunctionType:
-            return cls(*args, **kwargs)
-        self.refuse(f"an object of {cls.__qualname__} is made")
-        return cls(*args, **kwargs)
+        if make is object.__new__:
+            if type(initialize) is FunctionType and not is_trusted(initialize.__code__):
+                self._followed(initialize)
+            return type(initialize) is FunctionType or initialize is object.__init__
+        return type(make) is FunctionType and is_of_namedtuple(make.__globals__) and type(initialize) is not FunctionType
 
     def _call_native(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_a(f, (MethodDescriptorType, WrapperDescriptorType)):
@@ -156,7 +202,7 @@ class Calls(Items):
         if type(f) is MethodWrapperType and not kwargs:
             unbound = getattr(f.__objclass__, f.__name__)
             if unbound in GENERIC_READERS:
-                return self._generic(f.__self__, args[0], False)
+                return self._generic(f.__self__, args[0])
             if unbound is object.__setattr__ and self._set_own(f.__self__, args[0]):
                 return f(*args)
             if unbound in (object.__setattr__, object.__delattr__):
@@ -192,6 +238,9 @@ class Calls(Items):
 
     def _call_reading(self, f: Any, owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         mine = self.of_environment(owner)
+        if not args:
+            self.touch(owner)
+            return f(*args, **kwargs)
         if name == "get" and mine and type(owner) is dict and type(args[0]) in SCALARS and self.is_written(owner, args[0]):
             return f(*args, **kwargs)
         if name == "get" and is_a(owner, dict) and mine and type(args[0]) in SCALARS and id(owner) not in self.touched:
@@ -200,18 +249,20 @@ class Calls(Items):
             return self.reach(value) if args[0] in owner else value
         for each in (owner, *args, *kwargs.values()):
             self.touch(each)
-        if name in ("index", "count", "__eq__", "__ne__", "__contains__") and self._has_tensors((owner, *args)):
+        if name in ("index", "count", "__eq__", "__ne__", "__contains__") and self._goes_by_identity((owner, *args)):
             self.refuse("a container of tensors is compared")
         return f(*args, **kwargs)
 
     # ---- functions of Python with a rule of their own
     def _isinstance(self, value: Any, classes: Any) -> bool:
-        if type(value) not in IMMUTABLE and self.of_environment(value) and id(value) not in self.arguments:
-            self.guards.class_of(value, "the class of an object")
+        if type(value) not in IMMUTABLE:
+            self._pinned_class(value)
         self.touch(classes)
-        for each in classes if isinstance(classes, tuple) else (classes,):
+        for each in _classes_in(classes):
             if each in TENSORS:
                 continue
+            if is_a(each, type):
+                self.guards.class_state(type(each), f"the class of {each.__qualname__}")
             check = in_class(type(each), "__instancecheck__")
             if is_a(each, abc.ABCMeta):
                 known = functools.partial(_none_registered_since, abc.get_cache_token())
@@ -226,7 +277,7 @@ class Calls(Items):
     def _issubclass(self, cls: Any, classes: Any) -> bool:
         self._isinstance(None, classes)  # which pins the same
         self.touch(cls)
-        for each in classes if isinstance(classes, tuple) else (classes,):
+        for each in _classes_in(classes):
             if type(in_class(type(each), "__subclasscheck__")) is FunctionType and not is_a(each, abc.ABCMeta):
                 self.refuse(f"{each.__qualname__} answers issubclass by code of its own")
         return issubclass(cls, classes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -86,14 +87,14 @@ class Captured:
         self.misses = 0
         self.retired = not guards.available()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self.retired or _special(self.exporting):
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         try:
             key = _kind(args, kwargs, tensors), _modes()
             entries = self.entries.get(key)
-        except (_Unknown, TypeError) as reason:
+        except (_Unknown, TypeError, RecursionError) as reason:
             self._refused(str(reason))
             return self.function(*args, **kwargs)
         for entry in entries or ():
@@ -234,7 +235,7 @@ def _structure(value: Any, tensors: list[Tensor]) -> Any:
     if cls in (int, bool, str, bytes, type(None)):
         return cls, value
     if cls is float:
-        return cls, value.hex()
+        return cls, value.hex() if value == value else struct.pack("d", value)  # there are many NaNs
     if cls is tuple or cls is list:
         return cls, *[_structure(each, tensors) for each in value]
     if cls is dict:

@@ -2,7 +2,7 @@
 
 | source | becomes |
 | --- | --- |
-| `a.b`, `a[i]`, `f(x)` | `attribute(a, "b")`, `item(a, i)`, `call(f, x)` |
+| `a.b`, `a[i]`, `f(x)` | `attribute(a, "b")`, `item(a, i)`, `callee(f)(x)` |
 | `name` that is global, that is free | `global_("name")`, `free("name", name)` |
 | `for x in a`, `with a`, `import a` | `for x in each(a)`, `with context(a)`, `a = module("a", ...)` |
 | `a.b = v`, `a[i] = v`, `del a.b` | `set_attribute(a, "b", v)`, `set_item(a, i, v)`, ... |
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from types import CodeType
+from types import CodeType, NoneType
 from typing import Any
 
 from flambeau.capture.source import Source, code_in, compiled, factory_module
@@ -28,8 +28,10 @@ from flambeau.capture.source import Source, code_in, compiled, factory_module
 __all__ = ["HOOKS", "Instrumented", "NotInstrumented", "instrumented"]
 
 _PREFIX = "_capture_"
+_OF_VARIABLES = {"locals", "vars", "dir"}  # which would show the hooks
+_OF_FRAMES = {"_getframe", "_getframemodulename"}  # which would find those of the hooks' code
 HOOKS = (
-    "attribute item slice call global_ free each context module imported same contains touch compared augmented "
+    "attribute item slice callee global_ free each context module imported same contains touch compared augmented "
     "set_attribute set_item delete_attribute delete_item"
 ).split()
 
@@ -58,6 +60,8 @@ def instrumented(code: CodeType, source: Source) -> Instrumented:
     """A function's instrumented code. NotInstrumented, with the reason, for what writes globals."""
     found = _instrumented.get(code)
     if found is None:
+        if looks_at_frames(code):
+            raise NotInstrumented("it looks at frames")
         node = _Hooks(code, source).function(source.node)
         if isinstance(node, ast.Lambda):  # under a name that no other function on its line has
             returned = ast.copy_location(ast.Return(node.body), node.body)
@@ -67,9 +71,24 @@ def instrumented(code: CodeType, source: Source) -> Instrumented:
         inside = code_in(made, source, node.name)
         if inside is None:
             raise NotInstrumented("its defaults are functions")
-        named = inside.replace(co_name=code.co_name, co_qualname=code.co_qualname)
-        found = _instrumented[code] = Instrumented(named)
+        found = _instrumented[code] = Instrumented(_named(inside, code.co_name, code.co_qualname))
     return found
+
+
+def _named(code: CodeType, name: str, qualified: str) -> CodeType:
+    """A code object with another name, which is part of the names of those that stand in it."""
+    inside = (
+        _named(each, each.co_name, qualified + each.co_qualname.removeprefix(code.co_qualname))
+        if isinstance(each, CodeType)
+        else each
+        for each in code.co_consts
+    )
+    return code.replace(co_name=name, co_qualname=qualified, co_consts=tuple(inside))
+
+
+def looks_at_frames(code: CodeType) -> bool:
+    """Whether a function asks for its caller's frames, between which those of the hooks would be."""
+    return any(not _OF_FRAMES.isdisjoint(each.co_names) for each in codes_of(code))
 
 
 def codes_of(code: CodeType) -> Iterable[CodeType]:
@@ -145,7 +164,7 @@ class _Hooks(ast.NodeTransformer):
         self.free, self.private = set(code.co_freevars) - {"__class__"}, (source.class_name or "").lstrip("_")
         self.scopes: list[set[str]] = []
         self.temporaries = 0
-        self.first = "self" if not code.co_argcount else code.co_varnames[0]
+        self.first = code.co_varnames[0] if code.co_argcount and "__class__" in code.co_freevars else ""
 
     # ---- names
     def _mangled(self, name: str) -> str:
@@ -172,6 +191,8 @@ class _Hooks(ast.NodeTransformer):
             return node
         if name in self.free or node.id in self.free:
             return self._hook(node, "free", ast.Constant(name), node)
+        if name in _OF_VARIABLES:
+            raise NotInstrumented(f"it uses {name}, which may look at its variables")
         return self._hook(node, "global_", ast.Constant(name))
 
     # ---- scopes
@@ -261,12 +282,14 @@ class _Hooks(ast.NodeTransformer):
             and not node.args
             and "super" not in set().union(*self.scopes)
         ):
+            if not self.first or len(self.scopes) > 1:
+                self._refused(node)  # an error, or of another function's first argument
             own = ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())
             node = ast.copy_location(ast.Call(node.func, list(own), []), node)
             ast.fix_missing_locations(node)
-        call = self._hook(node, "call", self.visit(node.func), *(self.visit(a) for a in node.args))
-        call.keywords = [ast.keyword(k.arg, self.visit(k.value) if k.arg else self._touched(k.value)) for k in node.keywords]
-        return ast.fix_missing_locations(call)
+        keywords = [ast.keyword(k.arg, self.visit(k.value) if k.arg else self._touched(k.value)) for k in node.keywords]
+        call = ast.Call(self._hook(node, "callee", self.visit(node.func)), [self.visit(a) for a in node.args], keywords)
+        return ast.fix_missing_locations(ast.copy_location(call, node))
 
     def _touched(self, node: ast.expr) -> ast.expr:
         """An operand: C code will look into its value."""
@@ -282,7 +305,7 @@ class _Hooks(ast.NodeTransformer):
             self._refused(node)
         op, a, b = node.ops[0], node.left, node.comparators[0]
         if isinstance(op, (ast.Is, ast.IsNot)):
-            if isinstance(a, ast.Constant) or isinstance(b, ast.Constant):
+            if any(isinstance(each, ast.Constant) and isinstance(each.value, (bool, NoneType)) for each in (a, b)):
                 return self.generic_visit(node)  # type: ignore[return-value]
             made: ast.expr = self._hook(node, "same", self.visit(a), self.visit(b))
         elif isinstance(op, (ast.In, ast.NotIn)):
@@ -361,11 +384,13 @@ class _Hooks(ast.NodeTransformer):
             return [
                 self._assign(_store(held, at), value),
                 self._expression(self._hook(at, "set_attribute", self.visit(target.value), name, _load(held, at))),
+                _forget(at, held),
             ]
         if isinstance(target, ast.Subscript):
             held = self._temporary()
             place = self.visit(target.value), self._index(target.slice)
-            return [self._assign(_store(held, at), value), self._expression(self._hook(at, "set_item", *place, _load(held, at)))]
+            stored = self._expression(self._hook(at, "set_item", *place, _load(held, at)))
+            return [self._assign(_store(held, at), value), stored, _forget(at, held)]
         if isinstance(target, (ast.Tuple, ast.List)):
             if not isinstance(value, (ast.Tuple, ast.List)):
                 value = self._hook(at, "touch", value)
@@ -375,9 +400,10 @@ class _Hooks(ast.NodeTransformer):
             for each in target.elts:
                 starred = isinstance(each, ast.Starred)
                 held = self._temporary()
-                stored: ast.expr = _store(held, at)
-                names.append(ast.copy_location(ast.Starred(stored, ast.Store()), at) if starred else stored)
+                part: ast.expr = _store(held, at)
+                names.append(ast.copy_location(ast.Starred(part, ast.Store()), at) if starred else part)
                 after += self._stored(each.value if isinstance(each, ast.Starred) else each, _load(held, at))
+                after.append(_forget(at, held))
             return [self._assign(ast.copy_location(ast.Tuple(names, ast.Store()), at), value), *after]
         self._refused(target)
         return []
@@ -396,7 +422,7 @@ class _Hooks(ast.NodeTransformer):
         made = [self._assign(_store(held, node), value)]
         for target in node.targets:
             made += self._stored(target, _load(held, node))
-        return made
+        return [*made, _forget(node, held)]
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         return [] if node.value is None else self._stored(node.target, self.visit(node.value))
@@ -424,7 +450,8 @@ class _Hooks(ast.NodeTransformer):
         augmented = ast.copy_location(ast.AugAssign(_store(held, node), node.op, self._touched(value)), node)
         made.append(ast.fix_missing_locations(augmented))
         made.append(self._expression(self._hook(node, write, _load(owner, node), *key, _load(held, node))))
-        return made
+        names = [each.id for each in key if isinstance(each, ast.Name)]
+        return [*made, _forget(node, owner, held, *names)]
 
     def visit_Delete(self, node: ast.Delete) -> list[ast.stmt]:
         made: list[ast.stmt] = []
@@ -444,7 +471,7 @@ class _Hooks(ast.NodeTransformer):
         iterated = self._hook(node.iter, "each", self.visit(node.iter))
         if any(isinstance(n, (ast.Attribute, ast.Subscript)) for n in ast.walk(node.target)):
             held = self._temporary()
-            body = [*self._stored(node.target, _load(held, node)), *self._block(node.body)]
+            body = [*self._stored(node.target, _load(held, node)), _forget(node, held), *self._block(node.body)]
             made = ast.For(_store(held, node), iterated, body, self._block(node.orelse))
         else:
             made = ast.For(node.target, iterated, self._block(node.body), self._block(node.orelse))
@@ -456,7 +483,7 @@ class _Hooks(ast.NodeTransformer):
             held = each.optional_vars
             if held is not None and not isinstance(held, ast.Name):
                 name = self._temporary()
-                first += self._stored(held, _load(name, node))
+                first += [*self._stored(held, _load(name, node)), _forget(node, name)]
                 if len(node.items) > 1:
                     self._refused(node)
                 held = _store(name, node)
@@ -488,6 +515,12 @@ class _Hooks(ast.NodeTransformer):
             words = ast.Constant(node.module or ""), ast.Constant(node.level), ast.Constant(alias.name)
             made.append(self._assign(_store(alias.asname or alias.name, node), self._hook(node, "imported", *words)))
         return made
+
+
+def _forget(at: ast.AST, *names: str) -> ast.Delete:
+    """The end of temporaries, which would keep what they hold alive."""
+    targets: list[ast.expr] = [ast.copy_location(ast.Name(name, ast.Del()), at) for name in names]  # type: ignore[type-var]
+    return ast.copy_location(ast.Delete(targets), at)  # type: ignore[type-var]
 
 
 def _store(name: str, at: ast.AST) -> ast.Name:

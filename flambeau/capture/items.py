@@ -12,7 +12,7 @@ from typing import Any
 
 from flambeau.capture.attributes import Attributes
 from flambeau.capture.builtins import CONTAINERS, SCALARS
-from flambeau.capture.kinds import ABSENT, IMMUTABLE, in_class, is_a, is_made_by_class_statement
+from flambeau.capture.kinds import ABSENT, IMMUTABLE, SINGLE, in_class, is_a, is_made_by_class_statement
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Items"]
@@ -61,7 +61,7 @@ class Items(Attributes):
             return o
         mine = self.of_environment(o)
         if cls in CONTAINERS:
-            self.touch(o)
+            self._touch_container(o, False)
             return self._reached(o) if mine else o
         method = in_class(cls, "__iter__")
         if type(method) is FunctionType:
@@ -95,6 +95,8 @@ class Items(Attributes):
         if self.reason is None and (id(a) in self.arguments or id(b) in self.arguments):
             if not (id(a) in self.arguments and id(b) in self.arguments and is_a(a, Tensor) and is_a(b, Tensor)):
                 self.refuse("an argument is compared with another object by identity")
+        if type(a) is type(b) and type(a) in IMMUTABLE and type(a) not in SINGLE:
+            self.refuse("values are compared by identity")  # of which guards know whether they are equal
         return a is b
 
     def contains(self, value: Any, container: Any) -> bool:

@@ -17,7 +17,7 @@ from types import (
     SimpleNamespace,
     WrapperDescriptorType,
 )
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
@@ -37,6 +37,8 @@ _ROOMS = "base ir codegen core ops transform dispatcher compiler".split()
 _TRUSTED = (*(_PACKAGE + room + "/" for room in _ROOMS), _PACKAGE + "nn/parameter.py", _PACKAGE + "jit/tracing/current.py")
 TENSORS: frozenset[Any] = frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.Buffer))
 IMMUTABLE = SCALARS | {DType, Size, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo, property}
+#: Those of them of which equal ones are one object.
+SINGLE = {bool, type(None), type(Ellipsis), type(NotImplemented), DType, torch.layout, torch.memory_format}
 SLOTS = (GetSetDescriptorType, MemberDescriptorType)
 C_FUNCTIONS = (BuiltinFunctionType, MethodWrapperType, MethodDescriptorType, WrapperDescriptorType)
 #: Functions of the trusted rooms that give something else than tensors, and what they read is in the key of a call, or pinned.
@@ -64,6 +66,7 @@ ATTRIBUTES = frozenset(
 #: What functions of the trusted rooms may be given beside immutable values and containers.
 HANDED_OVER = (torch.Tensor, torch.Generator, type, enum.Enum)
 ABSENT: Any = object()
+SHORTENS_TRACEBACKS = _PACKAGE + "base/tracebacks.py"  # whose wrappers do nothing else
 #: What reads attributes as `object` does.
 GENERIC_READERS = {vars(cls).get("__getattribute__") for cls in (object, SimpleNamespace, BaseException, *CONTAINERS)} - {None}
 
@@ -98,6 +101,12 @@ def is_made_by_class_statement(cls: type) -> bool:
 def is_a(value: Any, classes: Any) -> bool:
     """isinstance without asking the object, whose `__class__` may be code of the program."""
     return issubclass(type(value), classes)
+
+
+def has_foreign_base(cls: type) -> bool:
+    """Whether a class that a class statement made keeps more than a dict, slots, and what capture knows to read."""
+    known = {object, Generic, *CONTAINERS, *SCALARS}
+    return cls is SimpleNamespace or not all(base.__flags__ & 1 << 9 or base in known for base in cls.__mro__)
 
 
 def in_class(cls: type, name: str) -> Any:

@@ -12,7 +12,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from flambeau.capture.builtins import CONTAINERS, SCALARS
-from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, TENSORS, is_a, is_made_by_class_statement
+from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, TENSORS, has_foreign_base, is_a, is_made_by_class_statement
 from flambeau.codegen.runtime.guards import Guards
 from flambeau.core.tensor.tensor import Tensor
 
@@ -41,6 +41,7 @@ class Provenance:
         self.arguments: dict[int, Any] = {}  # those of the environment that are looked up anew in every call
         self.tensors: dict[int, Tensor] = {}
         self.touched: set[int] = set()
+        self._looked: set[tuple[int, bool]] = set()
         self.bare: set[int] = set()  # arguments, tensors, that must have no attributes of their own
         self.writes: dict[tuple[int, Any], dict[Any, Any]] = {}  # entries of the environment's dicts that the call sets
         self._places: dict[int, tuple[Any, ...]] = {}  # of tensors of the environment, before the call
@@ -53,8 +54,10 @@ class Provenance:
     def _argument(self, value: Any) -> None:
         """What the call was given: its structure is part of the key under which it is found again."""
         if type(value) in IMMUTABLE:
+            self._plain_slice(value)
             return
-        self.environment[id(value)] = value
+        if type(value) in (list, tuple, dict, *TENSORS):
+            self.environment[id(value)] = value
         if type(value) in TENSORS:
             self._keep_tensor(value)
             self.arguments[id(value)] = value
@@ -67,6 +70,11 @@ class Provenance:
             self.reach(value)
             self.guards.hold(value)
 
+    def _plain_slice(self, value: Any) -> None:
+        """Refuse a slice of the environment that isn't immutable, as its parts aren't."""
+        if type(value) is slice and not all(type(part) in SCALARS - {slice} for part in (value.start, value.stop, value.step)):
+            self.refuse("a slice of the surroundings has parts that may change")
+
     def _keep_tensor(self, tensor: Tensor) -> None:
         self.tensors[id(tensor)] = tensor
         self._places[id(tensor)] = _place_of(tensor)
@@ -77,6 +85,7 @@ class Provenance:
     def reach(self, value: Any) -> Any:
         """A value was found at a place of the environment that a guard pins."""
         if self.reason is not None or type(value) in IMMUTABLE:
+            self._plain_slice(value)
             return value
         if id(value) in self.environment:
             if id(value) in self.arguments:
@@ -89,6 +98,8 @@ class Provenance:
                 return value
             self._keep_tensor(value)
             self.guards.tensor(value)
+        elif is_a(value, (MethodType, super, *C_FUNCTIONS)):
+            self.reach(getattr(value, "__self__", None))  # it is bound to that for ever
         return value
 
     def part_of(self, container: Any, value: Any) -> Any:
@@ -104,6 +115,7 @@ class Provenance:
 
     def is_constant(self, value: Any) -> bool:
         """Whether a value is the same in every call that guards let pass: a scalar, or an object of the environment."""
+        self._plain_slice(value)
         return (
             type(value) in IMMUTABLE or is_a(value, enum.Enum) or (self.of_environment(value) and id(value) not in self.arguments)
         )
@@ -134,7 +146,7 @@ class Provenance:
         if self.reason is not None or cls in IMMUTABLE:
             return value
         if cls in CONTAINERS:
-            self._touch_container(value)
+            self._touch_container(value, True)
         elif is_a(value, Tensor):
             self.guards.class_state(type(value), "attributes of Tensor")  # its operators are looked up there
         elif is_a(value, (type, FunctionType, MethodType, ModuleType, enum.Enum, *C_FUNCTIONS)):
@@ -144,26 +156,36 @@ class Provenance:
             self._pinned_class(value)
             for base in cls.__mro__:
                 if base in CONTAINERS:
-                    self._touch_container(value)
+                    self._touch_container(value, True)
+            if self.of_environment(value) and has_foreign_base(cls):
+                self.refuse(f"an object of {cls.__module__}.{cls.__qualname__} is looked into")
         elif self.of_environment(value):
             self.refuse(f"an object of {cls.__module__}.{cls.__qualname__} is looked into")
         return value
 
     def compared(self, value: Any) -> Any:
         """C code will compare a value with another: in containers it takes the same object for an equal one."""
-        if self.reason is None and type(value) in CONTAINERS and self._has_tensors(value):
+        if self.reason is None and type(value) in CONTAINERS and self._goes_by_identity(value):
             self.refuse("a container of tensors is compared")
         return self.touch(value)
 
-    def _has_tensors(self, value: Any) -> bool:
+    def _goes_by_identity(self, value: Any) -> bool:
+        """Whether a container holds what isn't equal to itself: tensors, NaN."""
         parts = [*value, *value.values()] if is_a(value, dict) else value
-        return any(is_a(each, Tensor) or (type(each) in CONTAINERS and self._has_tensors(each)) for each in parts)
+        return any(
+            is_a(each, Tensor)
+            or (is_a(each, float) and each != each)
+            or (type(each) in CONTAINERS and self._goes_by_identity(each))
+            for each in parts
+        )
 
-    def _touch_container(self, value: Any) -> None:
+    def _touch_container(self, value: Any, deep: bool) -> None:
+        """Pin the elements of a container, and what is in containers among them; deep: all that C code may find in them."""
         mine = self.of_environment(value)
         if mine:
-            if id(value) in self.touched:
+            if (id(value), deep) in self._looked:
                 return
+            self._looked.add((id(value), deep))
             self.touched.add(id(value))
         if is_a(value, dict):
             if mine:
@@ -181,7 +203,9 @@ class Provenance:
             if mine:
                 self.reach(each)
             if type(each) in CONTAINERS:
-                self._touch_container(each)
+                self._touch_container(each, deep)
+            elif deep and not is_a(each, Tensor):
+                self.touch(each)
 
     def _whole_dict(self, table: dict[Any, Any]) -> None:
         keys = list(dict.keys(table))

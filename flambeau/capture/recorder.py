@@ -12,12 +12,13 @@ import builtins
 import functools
 import importlib.util
 import sys
+import warnings
 from collections.abc import Callable
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from flambeau.capture.calls import Calls
-from flambeau.capture.instrument import HOOKS, Instrumented, NotInstrumented, codes_of, instrumented
+from flambeau.capture.instrument import HOOKS, Instrumented, NotInstrumented, codes_of, instrumented, looks_at_frames
 from flambeau.capture.kinds import OWN, READERS, is_of_a_library, is_of_namedtuple, is_trusted, is_written_for_trusted
 from flambeau.capture.source import source_of
 
@@ -48,12 +49,18 @@ class Recorder(Calls):
         sys.setprofile(self.net)
         try:
             return self.call(function, *args, **kwargs)
+        except BaseException:
+            self.refuse("it raises an error")  # functions that it made may outlive it, and its record
+            raise
         finally:
             sys.setprofile(None)
             self.net = None
 
     def _net(self, frame: Any, event: str, argument: Any) -> None:
-        if event != "call" or self.reason is not None:
+        if self.reason is not None or (event != "call" and argument is not warnings.warn):
+            return
+        if event != "call":
+            self.refuse("a warning is given")
             return
         code = frame.f_code
         name = code.co_filename
@@ -78,6 +85,10 @@ class Recorder(Calls):
             source = source_of(f.__code__)
             if isinstance(source, str):
                 self.refuse(f"{f.__qualname__} can't be followed: {source}")
+                return None
+            named = (f.__globals__.get(name) for name in f.__code__.co_names)
+            if any(type(each) is FunctionType and looks_at_frames(each.__code__) for each in named):
+                self.refuse(f"{f.__qualname__} can't be followed: it calls what looks at frames")
                 return None
             try:
                 return instrumented(f.__code__, source)

@@ -15,6 +15,7 @@ import pytest
 import flambeau as torch
 from flambeau.capture.entry import MOST_KINDS, Captured
 from flambeau.codegen.runtime import guards
+from tests.capture.changing_objects import OF_OBJECTS
 
 pytestmark = pytest.mark.skipif(not guards.available(), reason="this interpreter keeps objects otherwise than guards know")
 
@@ -189,9 +190,9 @@ def _outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     return repr([_shown(x) for x in made] if isinstance(made, tuple) else _shown(made))
 
 
-@pytest.mark.parametrize("make", LOOKS, ids=lambda make: make.__name__)
-def test_what_has_changed_is_seen(make: Callable[[], Look]) -> None:
-    look = make()
+@pytest.mark.parametrize("make", [*LOOKS, *OF_OBJECTS], ids=lambda make: make.__name__)
+def test_what_has_changed_is_seen(make: Callable[[], Any]) -> None:
+    look = Look(*make())
     captured = Captured(look.function)
     try:
         for _ in range(4):
