@@ -135,6 +135,8 @@ def _cat(relu: bool) -> dict[str, Any]:
         for x in qx:
             if not isinstance(x, QuantizedTensor) or not isinstance(x._quantizer, PerTensor):
                 raise RuntimeError("Only per-tensor quantization is supported in 'cat'!")
+            if x.dtype is not qx[0].dtype:
+                raise RuntimeError("All dtypes must be the same.")
         made = torch.cat([x.dequantize() for x in qx], dim)
         return made.relu() if relu else made
 

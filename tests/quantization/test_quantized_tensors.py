@@ -50,6 +50,14 @@ def test_copies_are_apart() -> None:
             assert torch.equal(made, q) and made.data_ptr() != q.data_ptr() and made.is_quantized
 
 
+def test_deep_copies_keep_sharing() -> None:
+    q = quantized()
+    whole, part = copy.deepcopy([q, q[1:, 1:]])
+    assert whole.data_ptr() != q.data_ptr() and torch.equal(part, q[1:, 1:]) and part.stride() == (6, 1)
+    part.fill_(0.0)
+    assert whole.int_repr()[1:, 1:].eq(10).all() and not q.int_repr()[1:, 1:].eq(10).all()
+
+
 def test_files_keep_sharing() -> None:
     q = quantized()
     file = io.BytesIO()

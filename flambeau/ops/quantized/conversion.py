@@ -1,6 +1,6 @@
 """From floats to quantized tensors and back: quantize_per_tensor, quantize_per_channel, dequantize and their kin.
 
-The integer of x is round(x * (1 / scale)) + zero_point in float32, held to the dtype's range. Stands on ops.quantized.tensor;
+The integer of x is round(x * (1 / scale) + zero_point) in float32, held to the dtype's range. Stands on ops.quantized.tensor;
 the namespace and the methods of Tensor load it.
 """
 
@@ -12,16 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.base import qscheme as qschemes
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, float64, int64, qint8, qint32, quint8
 from flambeau.base.layout import contiguous_format
 from flambeau.core.autograd.undefined import recorded
 from flambeau.core.modes.modes import no_grad
+from flambeau.core.operator.arguments import no_combination
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.operator.unsupported import not_run
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.core.tensor.without_data import known, needs_values
-from flambeau.ops.quantized.rounding import codes_by_channel, codes_of, codes_of_kernel, numbers_in_kernel, numbers_of
+from flambeau.ops.creation.copy import suggested_format
+from flambeau.ops.quantized.rounding import codes_in_float, codes_of, codes_of_kernel, numbers_in_kernel, numbers_of, small_codes
 from flambeau.ops.quantized.tensor import CODES, PER_BYTE, RANGES, PerChannel, PerTensor, QuantizedTensor, codes, rule, wrapped
 
 __all__ = [
@@ -46,6 +49,8 @@ __all__ = [
 ]
 
 _INTERNAL = "  (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+#: The greatest float32 below 2 ** 63.
+_THROUGH_INT64 = float(2**63 - 2**39)
 _ANY_DTYPE = "Creation of quantized tensor requires quantized dtype like torch.quint8"
 
 
@@ -54,11 +59,11 @@ def _inverse(scale: float) -> float:
         return float(np.float32(1) / np.float32(scale))
 
 
-def _check_float(x: Tensor) -> None:
+def _check_float(x: Tensor, name: str = "quantize_per_tensor", words: str = "Quantize only works on Float Tensor") -> None:
     if isinstance(x, QuantizedTensor):
-        raise NotImplementedError(not_run("quantize_per_tensor", "QuantizedCPU"))
+        raise NotImplementedError(not_run(name, "QuantizedCPU"))
     if x._layout.dtype is not float32:
-        raise RuntimeError(f"Quantize only works on Float Tensor, got {x._layout.dtype.scalar_name}")
+        raise RuntimeError(f"{words}, got {x._layout.dtype.scalar_name}")
 
 
 def _check_dtype(dtype: Any) -> None:
@@ -75,18 +80,38 @@ def _check_zero_point(kernel: str, dtype: DType, least: float, greatest: float) 
         raise RuntimeError(f"{kernel} zero_point {int(greatest)} is above upper bound.")
 
 
+def in_format(x: Any) -> Any:
+    """A tensor without gaps in the memory format that it is taken to be in, which is what quantized results have."""
+    return x.contiguous(memory_format=suggested_format(x._layout))
+
+
 def with_quantizer(x: Tensor, quantizer: Any, dtype: DType, kernel: bool = False) -> Any:
     """The quantized tensor of a float32 tensor, nothing being checked. kernel: rounded as kernels do it."""
     low, high = RANGES[dtype]
-    x = x.detach()
+    x = in_format(x.detach())
+    bounds: dict[str, Any] = {"low": low, "high": high, "result": CODES[dtype]}
     if isinstance(quantizer, PerTensor):
-        make = codes_of_kernel if kernel and dtype is not qint32 else codes_of
-        made = make(x, _inverse(quantizer.scale), quantizer.zero_point, low=low, high=high, result=CODES[dtype])
+        inverse, zero_point = _inverse(quantizer.scale), quantizer.zero_point
+        if dtype is qint32:
+            made = codes_in_float(x, inverse, zero_point, limit=math.inf, odd=low, **bounds)
+        elif dtype in PER_BYTE:
+            made = small_codes(x, inverse, zero_point, limit=_THROUGH_INT64, odd=low, **bounds)
+        else:
+            made = (codes_of_kernel if kernel else codes_of)(x, inverse, zero_point, **bounds)
     else:
+        if quantizer.scheme is qschemes.per_channel_affine:
+            limit, odd = math.inf, low if dtype is qint32 else 0
+            _check_axis_of_format(x, quantizer.axis)
+        else:
+            x, limit, odd = x.contiguous(), _THROUGH_INT64, low  # type: ignore[attr-defined]
         scales, zero_points = (quantizer.column(v, x.dim()).to(float32) for v in (quantizer.scales, quantizer.zero_points))
-        make = codes_by_channel if dtype is not qint32 else codes_of
-        made = make(x, 1 / scales, zero_points, low=low, high=high, result=CODES[dtype])
+        made = codes_in_float(x, 1 / scales, zero_points, limit=limit, odd=odd, **bounds)
     return wrapped(made, quantizer, dtype)
+
+
+def _check_axis_of_format(x: Tensor, axis: int) -> None:
+    if axis > 1 and suggested_format(x._layout) is not contiguous_format:
+        raise RuntimeError("If tensor is channels_last contig then per channel quantization is supported only for axis = 0 or 1.")
 
 
 def quantize_per_tensor(input: Any, scale: Any = None, zero_point: Any = None, dtype: Any = None, **older: Any) -> Any:
@@ -97,8 +122,10 @@ def quantize_per_tensor(input: Any, scale: Any = None, zero_point: Any = None, d
     """
     scale, zero_point = older.pop("scales", scale), older.pop("zero_points", zero_point)
     if isinstance(input, (list, tuple)):
-        pairs = zip(input, scale.tolist(), zero_point.tolist())
-        return tuple([quantize_per_tensor(x, a, b, dtype) for x, a, b in pairs])
+        return tuple([quantize_per_tensor(x, scale[n], zero_point[n], dtype) for n, x in enumerate(input)])
+    if isinstance(zero_point, float) or not isinstance(dtype, DType):
+        given = (input, scale, zero_point) if dtype is None else (input, scale, zero_point, dtype)
+        raise no_combination("quantize_per_tensor", given)
     scale, zero_point = (v.item() if isinstance(v, Tensor) else v for v in (scale, zero_point))
     _check_float(input)
     _check_dtype(dtype)
@@ -112,9 +139,18 @@ def _per_channel(scales: Tensor, zero_points: Tensor, axis: int) -> PerChannel:
     return PerChannel(scales.to(float64).clone(), zero_points.to(int64).clone(), axis)
 
 
-def _check_channels(size: Sequence[int], scales: Tensor, zero_points: Tensor, axis: int, what: str) -> None:
-    if scales.dim() != 1 or zero_points.dim() != 1 or scales.numel() != zero_points.numel():
+def _check_vectors(scales: Tensor, zero_points: Tensor) -> None:
+    for name, vector in (("scale", scales), ("zero_points", zero_points)):
+        if vector.dim() != 1:
+            raise RuntimeError(f"{name} tensor must have dimension 1")
+    if scales.numel() != zero_points.numel():
         raise RuntimeError("number of elements in scales and zero_points must match")
+    if not scales.is_floating_point():
+        raise RuntimeError("scale tensor must be floating point")
+
+
+def _check_channels(size: Sequence[int], scales: Tensor, zero_points: Tensor, axis: int, what: str) -> None:
+    _check_vectors(scales, zero_points)
     if not 0 <= axis < len(size):
         raise RuntimeError(f"Channel axis out of range in per channel affine {what}. Got: {axis}Expected: [0, {len(size)})")
     if size[axis] != scales.numel():
@@ -127,12 +163,14 @@ def quantize_per_channel(input: Tensor, scales: Tensor, zero_points: Tensor, axi
     Zero points of a float dtype aren't rounded (torch.per_channel_affine_float_qparams). RuntimeError for vectors of another
     length, for other dtypes, and for zero points out of range.
     """
-    _check_float(input)
+    kernel = "quantize_tensor_per_channel_affine"
+    _check_float(input, "quantize_per_channel", f"{kernel} expects a Float Tensor")
     _check_dtype(dtype)
     _check_channels(input.shape, scales, zero_points, axis, "quantization")
     quantizer = _per_channel(scales, zero_points, axis)
+    if dtype in PER_BYTE and not zero_points.is_floating_point():
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
     if scales.numel() and not zero_points.is_floating_point():
-        kernel = "quantize_tensor_per_channel_affine"
         _check_zero_point(kernel, dtype, quantizer.zero_points.min().item(), quantizer.zero_points.max().item())  # type: ignore[attr-defined]
     return with_quantizer(input, quantizer, dtype)
 
@@ -144,7 +182,7 @@ def qparams_of_range(low: float, high: float, least: int, greatest: int, power_o
     one.
     """
     if not low <= high:
-        raise RuntimeError(f"In ChooseQuantizationParams, min should be less than or equal to max, got min {low} and max {high}")
+        raise RuntimeError("In ChooseQuantizationParams, min should be less than or equal to max")
     low, high = float(np.float32(min(low, 0.0))), float(np.float32(max(high, 0.0)))
     scale = (high - low) / (greatest - least)
     if np.float32(scale) == 0.0 or math.isinf(_inverse(scale)):
@@ -164,14 +202,26 @@ def qparams_of_range(low: float, high: float, least: int, greatest: int, power_o
     from_low, from_high = least - low / scale, greatest - high / scale
     error_low, error_high = abs(least) + abs(low / scale), abs(greatest) + abs(high / scale)
     start = from_low if error_low < error_high else from_high
+    if math.isnan(start):  # of an infinite range; PyTorch casts it to an int32
+        return scale, -(2**31)
     nudged = least if start < least else greatest if start > greatest else round(start)
     return scale, int(nudged)
 
 
 def _choose_qparams_per_tensor(self: Tensor, reduce_range: bool = False) -> tuple[float, int]:
     """The scale and zero point with which all elements are unsigned bytes, or numbers of 7 bits if reduce_range."""
-    low, high = (0.0, 0.0) if not self.numel() else (x.item() for x in NAMESPACE["aminmax"](self.detach()))
-    return qparams_of_range(low, high, 0, 127 if reduce_range else 255)
+    return qparams_of_range(*_range(self), 0, 127 if reduce_range else 255)
+
+
+def _range(x: Tensor) -> tuple[float, float]:
+    """The least and the greatest element. RuntimeError if there is none."""
+    if not x.numel():
+        raise RuntimeError(
+            "min(): Expected reduction dim to be specified for input.numel() == 0. "
+            "Specify the reduction dim with the 'dim' argument."
+        )
+    low, high = NAMESPACE["aminmax"](x.detach())
+    return low.item(), high.item()
 
 
 def quantize_per_tensor_dynamic(input: Tensor, dtype: Any, reduce_range: bool) -> Any:
@@ -184,8 +234,7 @@ def quantize_per_tensor_dynamic(input: Tensor, dtype: Any, reduce_range: bool) -
     least, greatest = RANGES[dtype]
     if reduce_range:
         least, greatest = least // 2, greatest // 2
-    low, high = (0.0, 0.0) if not input.numel() else (x.item() for x in NAMESPACE["aminmax"](input.detach()))
-    scale, zero_point = qparams_of_range(low, high, least, greatest)
+    scale, zero_point = qparams_of_range(*_range(input), least, greatest)
     return quantize_per_tensor(input, scale, zero_point, dtype)
 
 
@@ -202,8 +251,10 @@ def dequantize(input: Any, *more: Any, tensors: Any = None) -> Any:
         with no_grad():
             made = input.to(float32)
         return recorded("dequantize", made, (input,))
-    quantizer, integers = input._quantizer, codes(input)
+    quantizer, integers = input._quantizer, in_format(codes(input))
     if isinstance(quantizer, PerTensor):
+        if input._layout.dtype is qint32:  # the difference is one of int32, which wraps around
+            return numbers_of(integers - quantizer.zero_point, quantizer.scale, 0)
         return numbers_of(integers, quantizer.scale, quantizer.zero_point)
     ndim = integers.dim()
     if not 0 <= quantizer.axis < ndim:
@@ -214,6 +265,8 @@ def dequantize(input: Any, *more: Any, tensors: Any = None) -> Any:
         raise RuntimeError(
             f"length of scales must equal to channel, expected {integers.shape[quantizer.axis]} got, {quantizer.scales.numel()}"
         )
+    if quantizer.scheme is qschemes.per_channel_affine:
+        _check_axis_of_format(integers, quantizer.axis)
     scales, zero_points = (quantizer.column(v, ndim).to(float32) for v in (quantizer.scales, quantizer.zero_points))
     return numbers_of(integers, scales, zero_points)
 
@@ -288,10 +341,15 @@ def qscheme(input: Tensor) -> Any:
     return _quantized(input, "qscheme")._quantizer.scheme
 
 
+def _copy(integers: Any) -> Any:
+    """A copy of integers in the format of quantized results."""
+    return integers.clone(memory_format=suggested_format(integers._layout))
+
+
 def int_repr(input: Tensor) -> Tensor:
     """A copy of the integers: uint8, int8 or int32; of quint4x2 and quint2x4 bytes of several, the first in the low bits."""
     x = _quantized(input, "int_repr")
-    return packed_bytes(codes(x).reshape(-1), PER_BYTE[x.dtype]) if x.dtype in PER_BYTE else codes(x).clone()  # type: ignore[attr-defined]
+    return packed_bytes(codes(x).reshape(-1), PER_BYTE[x.dtype]) if x.dtype in PER_BYTE else _copy(codes(x))  # type: ignore[attr-defined]
 
 
 def packed_bytes(integers: Any, count: int) -> Tensor:
@@ -359,6 +417,7 @@ def _empty_per_channel_affine_quantized(
     memory_format: Any = contiguous_format,
 ) -> Any:
     """The same with a scale and a zero point for each index of `axis`."""
+    _check_vectors(scales, zero_points)
     return wrapped(_empty_codes(size, dtype, memory_format), _per_channel(scales, zero_points, axis), dtype)
 
 
@@ -380,27 +439,25 @@ def _dtype_for(integers: Tensor, name: str) -> DType:
 
 def _make_per_tensor_quantized_tensor(input: Tensor, scale: float, zero_point: int) -> Any:
     """Integers (uint8, int8, int32) as a quantized tensor: a copy."""
-    made: Any = input.clone()  # type: ignore[attr-defined]
-    return wrapped(made, PerTensor(float(scale), int(zero_point)), _dtype_for(input, "make_per_tensor_quantized_tensor"))
+    return wrapped(_copy(input), PerTensor(float(scale), int(zero_point)), _dtype_for(input, "make_per_tensor_quantized_tensor"))
 
 
 def _make_per_channel_quantized_tensor(input: Tensor, scale: Tensor, zero_point: Tensor, axis: int) -> Any:
     """Integers (uint8, int8, int32) as a tensor that is quantized by channels: a copy."""
-    made: Any = input.clone()  # type: ignore[attr-defined]
     dtype = _dtype_for(input, "make_per_channel_quantized_tensor")
     _check_channels(input.shape, scale, zero_point, axis, "quantization")
-    return wrapped(made, _per_channel(scale, zero_point, axis), dtype)
+    return wrapped(_copy(input), _per_channel(scale, zero_point, axis), dtype)
 
 
 # ---------------------------------------------------------------- the range with the least error
 
 
-def _error_of_row(row: np.ndarray, low: float, high: float, greatest: int) -> float:
-    span = np.float32(high) - np.float32(low)
+def _error_of_row(row: np.ndarray, low: np.float32, high: np.float32, greatest: int) -> float:
+    span = high - low
     scale = np.float32(1) if span == 0 else np.float32(span / np.float32(greatest))
     inverse = np.float32(1) / scale
-    steps = np.clip(np.rint((row - np.float32(low)) * inverse), 0, greatest).astype(np.float32)
-    return float(np.sqrt(np.sum((row - (steps * scale + np.float32(low))) ** 2, dtype=np.float32)))
+    steps = np.clip(np.rint((row - low) * inverse), 0, greatest).astype(np.float32)
+    return float(np.sqrt(np.sum((row - (steps * scale + low)) ** 2, dtype=np.float32)))
 
 
 def choose_qparams_optimized(input: Tensor, numel: int, n_bins: int, ratio: float, bit_width: int) -> tuple[Any, Any]:
@@ -411,9 +468,9 @@ def choose_qparams_optimized(input: Tensor, numel: int, n_bins: int, ratio: floa
     if numel <= 0 or numel > input.numel():
         raise RuntimeError("numel must be the number of elements")
     row = input.detach().reshape(-1)[:numel].to(float32).numpy()  # type: ignore[attr-defined]
-    low, high = float(row.min()), float(row.max())
-    step = (high - low) / n_bins
-    narrowest = (high - low) * (1 - ratio)
+    low, high = row.min(), row.max()  # float32, as everything that is computed of them
+    step = (high - low) / np.float32(n_bins)
+    narrowest = (high - low) * (np.float32(1) - np.float32(ratio))
     greatest = 2**bit_width - 1
     at_low, at_high, least_error = low, high, _error_of_row(row, low, high, greatest)
     best_low, best_high = at_low, at_high
@@ -427,4 +484,4 @@ def choose_qparams_optimized(input: Tensor, numel: int, n_bins: int, ratio: floa
         if error < least_error:
             least_error, best_low, best_high = error, at_low, at_high
     tensor = NAMESPACE["tensor"]
-    return tensor([best_high], dtype=float32), tensor([best_low], dtype=float32)
+    return tensor([float(best_high)], dtype=float32), tensor([float(best_low)], dtype=float32)

@@ -1,20 +1,24 @@
 """What public functions do with quantized tensors.
 
-Three tables hold almost all of it. MOVED functions only move or choose elements: they run on the integers, and the results
-have the quantizer of the tensor. COMPUTED ones run on the numbers, whose results are quantized as the tensor was. COMPARED
-ones run on the numbers and give plain results. Stands on ops.quantized.conversion; ops.quantized loads it.
+Four tables hold almost all of it. MOVED functions only move or choose elements: they run on the integers, and the results
+have the quantizer of the tensor. COMPUTED ones run on the numbers, whose results are quantized as the tensor was; AVERAGED
+ones run in units of the integers. COMPARED ones run on the numbers and give plain results. Stands on
+ops.quantized.conversion; ops.quantized loads it.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.dtype import float32, qint8, quint8
 from flambeau.base.geometry import wrap_dim
+from flambeau.base.layout import contiguous_format, preserve_format
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.creation.copy import suggested_format
 from flambeau.ops.quantized.conversion import dequantize, numbers_by_kernel, requantized, with_quantizer
 from flambeau.ops.quantized.tensor import (
     CODES,
@@ -35,21 +39,26 @@ from flambeau.ops.quantized.tensor import (
 
 #: Functions that move or choose elements.
 MOVED = """
-    as_strided broadcast_to chunk diagonal expand expand_as flatten flip gather hsplit index_select masked_select max_pool1d
-    max_pool2d max_pool3d moveaxis movedim narrow permute ravel repeat repeat_interleave resize_ roll rot90 sort split
-    split_with_sizes squeeze squeeze_ swapaxes swapdims t t_ take tensor_split tile topk transpose transpose_ unbind unflatten
-    unfold unsqueeze_ vsplit max min amax amin median index take_along_dim pixel_shuffle pixel_unshuffle
-    channel_shuffle native_channel_shuffle fliplr flipud squeeze_copy dsplit cummax cummin
+    as_strided broadcast_to diagonal expand expand_as flip gather hsplit index_select masked_select max_pool2d max_pool3d
+    moveaxis movedim permute repeat repeat_interleave resize_ roll rot90 sort squeeze_ swapaxes swapdims t t_ take tile
+    topk transpose transpose_ unfold unsqueeze_ vsplit max min amax amin median index take_along_dim pixel_shuffle
+    pixel_unshuffle channel_shuffle native_channel_shuffle fliplr flipud squeeze_copy dsplit cummax cummin adjoint
 """
 #: Functions that keep what each integer stands for, also by channels.
-KEPT = "clone contiguous detach detach_ alias view view_as reshape reshape_as resolve_conj resolve_neg pin_memory cpu"
+KEPT = """
+    contiguous detach detach_ alias view view_as reshape reshape_as resolve_conj resolve_neg pin_memory cpu flatten unflatten
+    ravel
+"""
 #: Functions of the numbers whose results are quantized as the first tensor is.
 COMPUTED = """
-    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d clamp clamp_ clip clip_
-    constant_pad_nd gelu hardtanh hardtanh_ interpolate leaky_relu leaky_relu_ mean pad
+    clamp clamp_ clip clip_ constant_pad_nd gelu hardtanh hardtanh_ leaky_relu leaky_relu_ mean pad
     reflection_pad1d reflection_pad2d reflection_pad3d relu relu_ relu6 relu6_ replication_pad1d replication_pad2d
-    replication_pad3d std threshold threshold_ upsample upsample_nearest upsample_bilinear clamp_min clamp_max var
-    upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bilinear2d prelu
+    replication_pad3d std threshold threshold_ clamp_min clamp_max var prelu
+"""
+#: Functions that average elements: what PyTorch rounds is the average of the integers, not of the numbers.
+AVERAGED = """
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d avg_pool1d avg_pool2d avg_pool3d interpolate upsample
+    upsample_nearest upsample_bilinear upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_bilinear2d
 """
 #: Those of them that PyTorch computes by dequantize and quantize_per_tensor, and not by a kernel of their own.
 WHOLE = frozenset("mean std var pad constant_pad_nd".split())
@@ -119,6 +128,18 @@ def _computed(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any
     return into
 
 
+def _averaged(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any:
+    x = first_quantized([*args, *given.values()])
+    quantizer = uniform(x, _SCHEME)
+
+    def turn(t: Any) -> Any:
+        return codes(t).to(float32) - float(t._quantizer.zero_point)  # type: ignore[attr-defined]
+
+    numbers = func(*[_plain(a, turn) for a in args], **{key: _plain(a, turn) for key, a in given.items()})
+    made = with_quantizer(numbers, PerTensor(1.0, quantizer.zero_point), x.dtype, kernel=True)
+    return like(x, codes(made))
+
+
 def _compared(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any:
     return func(*[_plain(a, dequantize) for a in args], **{key: _plain(a, dequantize) for key, a in given.items()})
 
@@ -126,6 +147,7 @@ def _compared(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any
 RULES.update(dict.fromkeys(MOVED.split(), _moved))
 RULES.update(dict.fromkeys(KEPT.split(), _kept))
 RULES.update(dict.fromkeys(COMPUTED.split(), _computed))
+RULES.update(dict.fromkeys(AVERAGED.split(), _averaged))
 RULES.update(dict.fromkeys(COMPARED.split(), _compared))
 
 # ---------------------------------------------------------------- results of a range of their own
@@ -169,7 +191,10 @@ def _part(x: Any, dim: int, index: Any) -> Any:
             return quantizer
         return quantizer.at(quantizer.axis - 1)
     if isinstance(index, slice):
-        return quantizer.at(dim, index)
+        part = quantizer.at(dim, index)
+        if part.scales.numel() != 1:
+            return part
+        index = slice(*index.indices(quantizer.scales.numel())).start
     return PerTensor(float(quantizer.scales[index]), int(quantizer.zero_points[index]))  # type: ignore[index]
 
 
@@ -182,6 +207,54 @@ def select(input: Any, dim: int, index: int) -> Any:
     """One index of a dimension; of the axis of channels, a tensor with one scale."""
     at = wrap_dim(dim, input._layout.ndim)
     return _took(input, at, index, codes(input).select(at, index))  # type: ignore[attr-defined]
+
+
+@rule("narrow")
+def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+    """`length` indices of a dimension."""
+    at = wrap_dim(dim, input._layout.ndim)
+    part = codes(input).narrow(at, start, length)  # type: ignore[attr-defined]
+    start = int(start) % max(input._layout.shape[at], 1)
+    return _took(input, at, slice(start, start + length), part)
+
+
+def _divided(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any:
+    """A tensor in parts along a dimension, each with the quantizer of its part."""
+    x = first_quantized([*args, *given.values()])
+    parts = func(*[_plain(a, codes) for a in args], **{name: _plain(a, codes) for name, a in given.items()})
+    dim = wrap_dim(given.get("dim", args[2] if len(args) > 2 else 0), x._layout.ndim)
+    made, begin = [], 0
+    for part in parts:
+        end = begin + part._layout.shape[dim]
+        made.append(_took(x, dim, slice(begin, end), part))
+        begin = end
+    return tuple(made)
+
+
+RULES.update(dict.fromkeys("chunk split split_with_sizes tensor_split".split(), _divided))
+
+
+@rule("unbind")
+def unbind(input: Any, dim: int = 0) -> Any:
+    """The indices of a dimension, each a tensor."""
+    return tuple([select(input, dim, n) for n in range(input._layout.shape[wrap_dim(dim, input._layout.ndim)])])
+
+
+@rule("squeeze")
+def squeeze(input: Any, dim: Any = None) -> Any:
+    """Without dimensions of size 1. RuntimeError if that of the channels is one of them."""
+    made, quantizer, ndim = _squeezed(codes(input), dim), input._quantizer, input._layout.ndim
+    if isinstance(quantizer, PerChannel):
+        dims = range(ndim) if dim is None else [wrap_dim(d, ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
+        gone = [d for d in dims if input._layout.shape[d] == 1]
+        if quantizer.axis in gone:
+            raise RuntimeError("Squeeze is only possible on non-axis dimension for Per-Channel Quantized Tensors.")
+        quantizer = quantizer.at(quantizer.axis - sum(d < quantizer.axis for d in gone))
+    return wrapped(made, quantizer, input.dtype)
+
+
+def _squeezed(integers: Any, dim: Any) -> Any:
+    return integers.squeeze() if dim is None else integers.squeeze(dim)
 
 
 @rule("unsqueeze")
@@ -200,13 +273,22 @@ def getitem(input: Any, key: Any) -> Any:
     if isinstance(input._quantizer, PerTensor):
         return like(input, codes(input)[key])  # type: ignore[index]
     keys = list(key) if isinstance(key, tuple) else [key]
-    if any(not isinstance(k, (int, slice)) for k in keys):
+    if any(isinstance(k, bool) or not (k is None or k is ... or isinstance(k, (int, slice))) for k in keys):
         raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
+    if ... in keys:
+        at, taken = keys.index(...), sum(k is not None and k is not ... for k in keys)
+        keys[at : at + 1] = [slice(None)] * (input._layout.ndim - taken)
     made, dim = input, 0
     for k in keys:
+        if k is None:
+            made, dim = unsqueeze(made, dim), dim + 1
+            continue
+        if isinstance(k, slice) and k == slice(None):
+            dim += 1
+            continue
         made = _took(made, dim, k, codes(made)[(slice(None),) * dim + (k,)])  # type: ignore[index]
         dim += isinstance(k, slice)
-    return made
+    return made if made is not input else like(input, codes(input))
 
 
 @rule("__iter__")
@@ -223,7 +305,8 @@ def _turned(names: str, order: Callable[[int], Sequence[int]]) -> None:
 
 
 _turned("T", lambda n: range(n)[::-1])
-_turned("mT", lambda n: (*range(n - 2), n - 1, n - 2))
+_turned("H", lambda n: range(n)[::-1])
+_turned("mT mH", lambda n: (*range(n - 2), n - 1, n - 2))
 
 
 # ---------------------------------------------------------------- several tensors
@@ -276,9 +359,23 @@ def isclose(*_: Any, **__: Any) -> Any:
 def _as_codes(x: Any, value: Any) -> Tensor:
     """The integers that a number, or a float tensor, is in the quantizer of `x`."""
     if isinstance(value, QuantizedTensor):
+        if value.dtype is not x.dtype:
+            raise RuntimeError(
+                "Expected self.scalar_type() == src.scalar_type() to be true, but got false.  (Could this error message be "
+                "improved?  If so, please report an enhancement request to PyTorch.)"
+            )
         value = dequantize(value)
+    elif isinstance(value, Tensor) and value._layout.dtype is not float32:
+        raise RuntimeError("Quantized copy only works with kFloat as source Tensor")
     numbers = value.to(float32) if isinstance(value, Tensor) else NAMESPACE["tensor"](float(value), dtype=float32, device="cpu")
     return codes(requantized(x, numbers))
+
+
+@rule("clone")
+def clone(self: Any, *, memory_format: Any = contiguous_format) -> Any:
+    """A copy in C order, or in a memory format."""
+    wanted = suggested_format(self._layout) if memory_format is preserve_format else memory_format
+    return like(self, codes(self).clone(memory_format=wanted))  # type: ignore[attr-defined]
 
 
 @rule("copy_")
@@ -335,13 +432,19 @@ def masked_fill_(self: Any, mask: Tensor, value: Any) -> Any:
     return self
 
 
-@rule("index_put_", "index_put")
+@rule("index_put_")
 def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Write the integers nearest to numbers at places."""
     if accumulate:
         raise RuntimeError("index_put for QuantizedTensors is currently only supported for accumulate=False")
     codes(self).index_put_(indices, _as_codes(self, values))  # type: ignore[attr-defined]
     return self
+
+
+@rule("index_put")
+def index_put(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """The same in a copy."""
+    return index_put_(clone(self), indices, values, accumulate)
 
 
 @rule("zero_")
@@ -360,8 +463,8 @@ def empty_like(input: Any, *, dtype: Any = None, memory_format: Any = None, **_:
         raise RuntimeError(
             "It is currently not supported to specify a dtype that doesn't match the input tensor's dtype via empty_like."
         )
-    wanted = {} if memory_format is None else {"memory_format": memory_format}
-    return like(input, NAMESPACE["empty_like"](codes(input), **wanted))
+    wanted = suggested_format(input._layout) if memory_format is None else memory_format
+    return like(input, NAMESPACE["empty_like"](codes(input), memory_format=wanted))
 
 
 @rule("full_like")
@@ -378,11 +481,11 @@ def ones_like(input: Any, **given: Any) -> Any:
 
 @rule("__deepcopy__")
 def deepcopy(self: Any, memo: Any = None) -> Any:
-    """A copy with memory of its own."""
-    made = like(self, codes(self).clone())  # type: ignore[attr-defined]
-    made.__dict__.update({key: value for key, value in self.__dict__.items() if key != "_quantizer"})
-    if memo is not None:
-        memo[id(self)] = made
+    """A copy with memory of its own, which copies of other tensors on that memory share."""
+    memo = {} if memo is None else memo
+    made = memo[id(self)] = like(self, copy.deepcopy(codes(self), memo))
+    own = {key: value for key, value in self.__dict__.items() if key != "_quantizer"}
+    made.__dict__.update(copy.deepcopy(own, memo))
     return made
 
 
@@ -498,6 +601,16 @@ def _pool(dims: int) -> Callable[..., Any]:
     pool.__name__ = pool.__qualname__ = f"quantized_max_pool{dims}d"
     pool.__doc__ = f"max_pool{dims}d of a quantized tensor."
     return pool
+
+
+@rule("max_pool1d")
+def max_pool1d(
+    input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, **_: Any
+) -> Any:
+    """max_pool2d of one row."""
+    given = kernel_size, stride or kernel_size, padding, dilation
+    size, step, edge, apart = ((n, v[0] if isinstance(v, (tuple, list)) else v) for n, v in zip((1, 1, 0, 1), given))
+    return function("max_pool2d")(unsqueeze(input, -2), size, step, edge, apart, ceil_mode).squeeze(-2)
 
 
 quantized_max_pool1d, quantized_max_pool2d, quantized_max_pool3d = _pool(1), _pool(2), _pool(3)

@@ -14,13 +14,14 @@ from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 
 __all__ = [
-    "codes_by_channel",
+    "codes_in_float",
     "codes_of",
     "codes_of_kernel",
     "numbers_in_kernel",
     "numbers_of",
     "requantized_sums",
     "scaled_sums",
+    "small_codes",
 ]
 
 _INNER: dict[str, Any] = {"method": False, "function": False, "inplace": False, "out": False, "differentiable": False}
@@ -31,7 +32,12 @@ def _held(steps: Any, low: Any, high: Any, result: Any) -> Any:
     return s.cast(s.where(steps <= low, low, s.where(steps < high, steps, high)), result)
 
 
-# PyTorch rounds in three ways, which differ where a number lies half way between two integers.
+def _counted(steps: Any, limit: Any, odd: Any, low: Any, high: Any, result: Any) -> Any:
+    """The same, where NaNs and what lies beyond the limit count as `odd`: PyTorch rounds these through int64 or int32."""
+    return _held(s.where(abs(steps) <= limit, steps, odd), low, high, result)
+
+
+# PyTorch rounds in four ways, which differ where a number lies half way between two integers.
 
 
 @pointwise(kind=lambda common, result: (float64, result), name="_quantized_codes", **_INNER)
@@ -40,13 +46,38 @@ def codes_of(input: Tensor, inverse: Operand, zero_point: Operand, low: Number =
     return _held(s.round(s.cast(s.cast(input * inverse + zero_point, float32), float64)), low, high, result)
 
 
-@pointwise(kind=lambda common, result: (float32, result), name="_quantizedcodes_by_channel", **_INNER)
-def codes_by_channel(input: Tensor, inverse: Operand, zero_point: Operand, low: Number = 0, high: Number = 255, result=None):
-    """What quantize_per_channel does: the zero point is added first."""
-    return _held(s.round(input * inverse + zero_point), low, high, result)
+@pointwise(kind=lambda common, result: (float64, result), name="_quantized_codes_in_float", **_INNER)
+def codes_in_float(
+    input: Tensor,
+    inverse: Operand,
+    zero_point: Operand,
+    low: Number = 0,
+    high: Number = 255,
+    limit: Number = 0,
+    odd: Number = 0,
+    result=None,
+):
+    """What quantize_per_channel does, and every rounding to qint32: the zero point is added first."""
+    steps = s.cast(s.cast(s.cast(input * inverse, float32), float64) + zero_point, float32)
+    return _counted(s.round(s.cast(steps, float64)), limit, odd, low, high, result)
 
 
-@pointwise(kind=lambda common, result: (float32, result), name="_quantizedcodes_of_kernel", **_INNER)
+@pointwise(kind=lambda common, result: (float32, result), name="_quantized_small_codes", **_INNER)
+def small_codes(
+    input: Tensor,
+    inverse: Operand,
+    zero_point: Operand,
+    low: Number = 0,
+    high: Number = 15,
+    limit: Number = 0,
+    odd: Number = 0,
+    result=None,
+):
+    """What quantize_per_tensor does for integers of 4 and 2 bits: the zero point is added to the rounded number."""
+    return _counted(s.round(input * inverse) + zero_point, limit, odd, low, high, result)
+
+
+@pointwise(kind=lambda common, result: (float32, result), name="_quantized_codes_of_kernel", **_INNER)
 def codes_of_kernel(input: Tensor, inverse: Operand, zero_point: Operand, low: Number = 0, high: Number = 255, result=None):
     """What kernels of quantized tensors do: the zero point is added to the rounded number."""
     return _held(s.round(input * inverse) + zero_point, low, high, result)

@@ -99,7 +99,8 @@ class PerChannel:
         """The quantizer of a view in which the axis has another place, and of which some indices are left."""
         if index is None:
             return PerChannel(self.scales, self.zero_points, axis)
-        return PerChannel(self.scales[index], self.zero_points[index], axis)  # type: ignore[index]
+        scales, zero_points = (v[index].contiguous() for v in (self.scales, self.zero_points))  # type: ignore[index]
+        return PerChannel(scales, zero_points, axis)
 
     def column(self, vector: Tensor, ndim: int) -> Tensor:
         """Scales or zero points in a shape that broadcasts against the tensor."""
@@ -254,6 +255,10 @@ class QuantizedTensor(Tensor):
             other._layout,
             other._quantizer,
         )
+
+    def new_tensor(self, *_: Any, **__: Any) -> Any:
+        """RuntimeError, as in PyTorch: quantize_per_tensor is meant."""
+        raise RuntimeError("store_scalar: invalid type")
 
     def is_signed(self) -> bool:
         """RuntimeError: the question makes no sense."""
