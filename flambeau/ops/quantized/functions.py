@@ -20,6 +20,7 @@ from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import suggested_format
 from flambeau.ops.quantized.conversion import dequantize, numbers_by_kernel, requantized, with_quantizer
+from flambeau.ops.quantized.parts import getitem, plain, unsqueeze
 from flambeau.ops.quantized.tensor import (
     CODES,
     RULES,
@@ -34,7 +35,6 @@ from flambeau.ops.quantized.tensor import (
     refused,
     rule,
     uniform,
-    wrapped,
 )
 
 #: Functions that move or choose elements.
@@ -81,26 +81,17 @@ def _each(made: Any, turn: Callable[[Tensor], Any]) -> Any:
     return made
 
 
-def _plain(arguments: Any, turn: Callable[[Any], Any]) -> Any:
-    """Arguments in which `turn` stands for each quantized tensor."""
-    if isinstance(arguments, QuantizedTensor):
-        return turn(arguments)
-    if isinstance(arguments, (tuple, list)) and first_quantized(arguments) is not None:
-        return type(arguments)(_plain(x, turn) for x in arguments)
-    return arguments
-
-
 def _moved(func: Callable, args: Sequence[Any], given: dict[str, Any], keeps: bool = False) -> Any:
     x = first_quantized([*args, *given.values()])
     if not keeps:
         uniform(x)
-    plain = CODES[x.dtype]
+    dtype = CODES[x.dtype]
     integers = codes(x)
-    arguments = [integers if a is x else _plain(a, codes) for a in args]
-    made = func(*arguments, **{name: integers if a is x else _plain(a, codes) for name, a in given.items()})
+    arguments = [integers if a is x else plain(a, codes) for a in args]
+    made = func(*arguments, **{name: integers if a is x else plain(a, codes) for name, a in given.items()})
     if made is integers:  # nothing to do, or done in place
         return moved_to(x, integers) if integers._layout is not codes(x)._layout else x
-    return _each(made, lambda t: like(x, t) if t._layout.dtype is plain else t)
+    return _each(made, lambda t: like(x, t) if t._layout.dtype is dtype else t)
 
 
 def _kept(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any:
@@ -119,8 +110,8 @@ def _computed(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any
         func = function(name[:-1])
     kernel = name not in WHOLE
     turn = numbers_by_kernel if kernel else dequantize
-    numbers = [_plain(a, turn) for a in args]
-    made = requantized(x, func(*numbers, **{key: _plain(a, turn) for key, a in given.items()}), kernel)
+    numbers = [plain(a, turn) for a in args]
+    made = requantized(x, func(*numbers, **{key: plain(a, turn) for key, a in given.items()}), kernel)
     if not inplace and out is None:
         return made
     into = x if out is None else out
@@ -135,13 +126,13 @@ def _averaged(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any
     def turn(t: Any) -> Any:
         return codes(t).to(float32) - float(t._quantizer.zero_point)  # type: ignore[attr-defined]
 
-    numbers = func(*[_plain(a, turn) for a in args], **{key: _plain(a, turn) for key, a in given.items()})
+    numbers = func(*[plain(a, turn) for a in args], **{key: plain(a, turn) for key, a in given.items()})
     made = with_quantizer(numbers, PerTensor(1.0, quantizer.zero_point), x.dtype, kernel=True)
     return like(x, codes(made))
 
 
 def _compared(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any:
-    return func(*[_plain(a, dequantize) for a in args], **{key: _plain(a, dequantize) for key, a in given.items()})
+    return func(*[plain(a, dequantize) for a in args], **{key: plain(a, dequantize) for key, a in given.items()})
 
 
 RULES.update(dict.fromkeys(MOVED.split(), _moved))
@@ -174,139 +165,6 @@ def _fixed(name: str, scale: float, zero_points: dict[DType, int]) -> None:
 _fixed("sigmoid", 1 / 256, {quint8: 0, qint8: -128})
 _fixed("hardsigmoid", 1 / 256, {quint8: 0, qint8: -128})
 _fixed("tanh", 2 / 256, {quint8: 128, qint8: 0})
-
-
-# ---------------------------------------------------------------- parts of a tensor
-
-
-def _part(x: Any, dim: int, index: Any) -> Any:
-    """The quantizer of what an integer or a slice takes along a dimension, and what is left."""
-    quantizer = x._quantizer
-    if isinstance(quantizer, PerTensor):
-        return quantizer
-    if dim != quantizer.axis:
-        if isinstance(index, slice):
-            return quantizer
-        if dim > quantizer.axis:
-            return quantizer
-        return quantizer.at(quantizer.axis - 1)
-    if isinstance(index, slice):
-        part = quantizer.at(dim, index)
-        if part.scales.numel() != 1:
-            return part
-        index = slice(*index.indices(quantizer.scales.numel())).start
-    return PerTensor(float(quantizer.scales[index]), int(quantizer.zero_points[index]))  # type: ignore[index]
-
-
-def _took(x: Any, dim: int, index: Any, part: Tensor) -> Any:
-    return wrapped(part, _part(x, dim, index), x.dtype)
-
-
-@rule("select")
-def select(input: Any, dim: int, index: int) -> Any:
-    """One index of a dimension; of the axis of channels, a tensor with one scale."""
-    at = wrap_dim(dim, input._layout.ndim)
-    return _took(input, at, index, codes(input).select(at, index))  # type: ignore[attr-defined]
-
-
-@rule("narrow")
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
-    """`length` indices of a dimension."""
-    at = wrap_dim(dim, input._layout.ndim)
-    part = codes(input).narrow(at, start, length)  # type: ignore[attr-defined]
-    start = int(start) % max(input._layout.shape[at], 1)
-    return _took(input, at, slice(start, start + length), part)
-
-
-def _divided(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any:
-    """A tensor in parts along a dimension, each with the quantizer of its part."""
-    x = first_quantized([*args, *given.values()])
-    parts = func(*[_plain(a, codes) for a in args], **{name: _plain(a, codes) for name, a in given.items()})
-    dim = wrap_dim(given.get("dim", args[2] if len(args) > 2 else 0), x._layout.ndim)
-    made, begin = [], 0
-    for part in parts:
-        end = begin + part._layout.shape[dim]
-        made.append(_took(x, dim, slice(begin, end), part))
-        begin = end
-    return tuple(made)
-
-
-RULES.update(dict.fromkeys("chunk split split_with_sizes tensor_split".split(), _divided))
-
-
-@rule("unbind")
-def unbind(input: Any, dim: int = 0) -> Any:
-    """The indices of a dimension, each a tensor."""
-    return tuple([select(input, dim, n) for n in range(input._layout.shape[wrap_dim(dim, input._layout.ndim)])])
-
-
-@rule("squeeze")
-def squeeze(input: Any, dim: Any = None) -> Any:
-    """Without dimensions of size 1. RuntimeError if that of the channels is one of them."""
-    made, quantizer, ndim = _squeezed(codes(input), dim), input._quantizer, input._layout.ndim
-    if isinstance(quantizer, PerChannel):
-        dims = range(ndim) if dim is None else [wrap_dim(d, ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
-        gone = [d for d in dims if input._layout.shape[d] == 1]
-        if quantizer.axis in gone:
-            raise RuntimeError("Squeeze is only possible on non-axis dimension for Per-Channel Quantized Tensors.")
-        quantizer = quantizer.at(quantizer.axis - sum(d < quantizer.axis for d in gone))
-    return wrapped(made, quantizer, input.dtype)
-
-
-def _squeezed(integers: Any, dim: Any) -> Any:
-    return integers.squeeze() if dim is None else integers.squeeze(dim)
-
-
-@rule("unsqueeze")
-def unsqueeze(input: Any, dim: int) -> Any:
-    """A new dimension of size 1."""
-    at = wrap_dim(dim, input._layout.ndim + 1)
-    quantizer = input._quantizer
-    if isinstance(quantizer, PerChannel) and at <= quantizer.axis:
-        quantizer = quantizer.at(quantizer.axis + 1)
-    return wrapped(codes(input).unsqueeze(at), quantizer, input.dtype)  # type: ignore[attr-defined]
-
-
-@rule("__getitem__")
-def getitem(input: Any, key: Any) -> Any:
-    """Indexing as of plain tensors; of tensors with channels, by integers and slices only."""
-    if isinstance(input._quantizer, PerTensor):
-        return like(input, codes(input)[key])  # type: ignore[index]
-    keys = list(key) if isinstance(key, tuple) else [key]
-    if any(isinstance(k, bool) or not (k is None or k is ... or isinstance(k, (int, slice))) for k in keys):
-        raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
-    if ... in keys:
-        at, taken = keys.index(...), sum(k is not None and k is not ... for k in keys)
-        keys[at : at + 1] = [slice(None)] * (input._layout.ndim - taken)
-    made, dim = input, 0
-    for k in keys:
-        if k is None:
-            made, dim = unsqueeze(made, dim), dim + 1
-            continue
-        if isinstance(k, slice) and k == slice(None):
-            dim += 1
-            continue
-        made = _took(made, dim, k, codes(made)[(slice(None),) * dim + (k,)])  # type: ignore[index]
-        dim += isinstance(k, slice)
-    return made if made is not input else like(input, codes(input))
-
-
-@rule("__iter__")
-def iterate(input: Any) -> Any:
-    """The parts along the first dimension, one after the other."""
-    if not input._layout.ndim:
-        raise TypeError("iteration over a 0-d tensor")
-    return iter([select(input, 0, i) for i in range(input._layout.shape[0])])
-
-
-def _turned(names: str, order: Callable[[int], Sequence[int]]) -> None:
-    for name in names.split():
-        setattr(QuantizedTensor, name, property(lambda x: function("permute")(x, order(x._layout.ndim))))
-
-
-_turned("T", lambda n: range(n)[::-1])
-_turned("H", lambda n: range(n)[::-1])
-_turned("mT mH", lambda n: (*range(n - 2), n - 1, n - 2))
 
 
 # ---------------------------------------------------------------- several tensors
