@@ -23,6 +23,7 @@ from types import (
 )
 from typing import Any
 
+import flambeau as torch
 from flambeau.capture.builtins import CONTAINERS, PURE, SCALARS, method_kind
 from flambeau.capture.instrument import Instrumented
 from flambeau.capture.items import Items
@@ -45,6 +46,7 @@ from flambeau.core.tensor.tensor import Tensor
 __all__ = ["Calls"]
 
 
+_WITHOUT_GRADIENTS = torch.no_grad()(lambda: None).__code__  # and of other modes, as a decorator
 _OF_FRAMES = {locals, globals, vars, dir, eval, exec, sys._getframe}
 
 
@@ -115,6 +117,14 @@ class Calls(Items):
             within = getattr(f, "__wrapped__", None) if code.co_filename == SHORTENS_TRACEBACKS else None
             if type(within) is FunctionType and not is_trusted(within.__code__):
                 return self.call(self.reach(within), *args, **kwargs)
+            if code is _WITHOUT_GRADIENTS:
+                cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
+                for cell in cells.values():
+                    self.guards.cell(cell, f"what {f.__qualname__} decorates")
+                made = cells["clone"].cell_contents
+                if type(getattr(made, "__self__", None)) is torch.no_grad:
+                    with made():
+                        return self.call(self.reach(cells["function"].cell_contents), *args, **kwargs)
             return self._call_trusted(f, args, kwargs)
         made = self._followed(f)
         if made is None:

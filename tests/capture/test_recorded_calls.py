@@ -166,6 +166,21 @@ def decorated_with_no_grad() -> Any:
     return _without_grad(torch.ones(2, requires_grad=True)).requires_grad
 
 
+def test_what_no_grad_decorates_is_replayed_without_gradients() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    scale = [2]
+    decorated = torch.no_grad()(lambda x: x * weight * scale[0])
+    captured = Captured(lambda x: decorated(x) + 1)
+    for _ in range(4):
+        made = captured(torch.ones(2))
+        assert made.tolist() == [3, 3]
+        assert not made.requires_grad
+    assert [entry.hits for entries in captured.entries.values() for entry in entries] == [2]
+    assert torch.is_grad_enabled()
+    scale[0] = 3
+    assert captured(torch.ones(2)).tolist() == [4, 4]
+
+
 @pytest.mark.parametrize(
     "function",
     [

@@ -195,7 +195,7 @@ def run_layers(
             start = tuple(tensors[position] for tensors in starts)
             if sizes is None and w_hr is None and fits((input, *own, *start), PLAIN):
                 output, final = recurrent_layer(mode, input, start, w_ih, w_hh, b_ih, b_hh, direction == 1)
-                if mode != "LSTM" and directions == 1 and layer == num_layers - 1 and output._node is not None:
+                if mode != "LSTM" and directions == 1 and layer == num_layers - 1 and output.requires_grad:
                     output = output.clone()  # programs may write to it, as in PyTorch: the gradient reads the layer's own
                 outputs.append(output)
                 finals.append(final)
