@@ -38,7 +38,7 @@ class Items(Attributes):
         if cls in CONTAINERS:
             if mine and cls is collections.defaultdict:
                 self.refuse("a defaultdict is asked for what it hasn't got")
-            self.touch(o)
+            self._touch_container(o, False)
             return self.part_of(o, o[key]) if mine else o[key]
         if is_a(o, Tensor):
             return o[self.touch(key)]
