@@ -4,8 +4,9 @@
 5 machine code. `FLAMBEAU_TRACEBACK=full` has errors show the frames inside this package (base.tracebacks).
 `FLAMBEAU_VECTOR_BYTES` is described in codegen.cpu. `FLAMBEAU_WINOGRAD` is when convolutions take Winograd's form: auto where
 it is faster, always where it can be, never. `FLAMBEAU_WEIGHT_CACHE` bounds what is kept of weights by
-codegen.runtime.weight_cache: auto, never, or a number of bytes. `FLAMBEAU_PERF=1` tells `perf` the names of kernels
-(codegen.object_cache.perf_map). Used by all layers.
+codegen.runtime.weight_cache: auto, never, or a number of bytes. `FLAMBEAU_COMPILE` says what torch.compile's default backend
+does: on; off, functions run as they are; check, replays are compared with the functions (capture.check). `FLAMBEAU_PERF=1` tells
+`perf` the names of kernels (codegen.object_cache.perf_map). Used by all layers.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 __all__ = ["WINOGRAD", "Flags", "debug", "flags"]
 
 WINOGRAD = ("auto", "always", "never")
+COMPILE = {"": "on", "on": "on", "1": "on", "off": "off", "0": "off", "check": "check"}
 
 
 def _integer(name: str, default: int) -> int:
@@ -32,7 +34,7 @@ def _integer(name: str, default: int) -> int:
 class Flags:
     """The switches of this process; `flags` is the only instance."""
 
-    __slots__ = ("debug", "full_traceback", "perf", "vector_bytes", "weight_cache", "winograd")
+    __slots__ = ("compile", "debug", "full_traceback", "perf", "vector_bytes", "weight_cache", "winograd")
 
     def __init__(self) -> None:
         self.debug = _integer("FLAMBEAU_DEBUG", 0)
@@ -49,6 +51,10 @@ class Flags:
             raise ValueError(
                 f"the environment variable FLAMBEAU_WINOGRAD must be one of {', '.join(WINOGRAD)}, got {self.winograd!r}"
             )
+        compiled = os.environ.get("FLAMBEAU_COMPILE", "").strip()
+        if compiled not in COMPILE:
+            raise ValueError(f"the environment variable FLAMBEAU_COMPILE must be on, off or check, got {compiled!r}")
+        self.compile = COMPILE[compiled]
         most = os.environ.get("FLAMBEAU_WEIGHT_CACHE", "").strip() or "auto"
         if most not in ("auto", "never") and not most.isdecimal():
             raise ValueError(

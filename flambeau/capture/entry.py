@@ -18,6 +18,7 @@ from typing import Any
 
 from flambeau.base.dtype import get_default_dtype
 from flambeau.base.flags import flags
+from flambeau.capture.check import checked
 from flambeau.capture.kinds import IMMUTABLE, TENSORS, is_a
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.results import NoRecipe, Recipe
@@ -99,6 +100,8 @@ class Captured:
             return self.function(*args, **kwargs)
         for entry in entries or ():
             try:
+                if flags.compile == "check":
+                    return checked(entry, tensors, self.function, args, kwargs)
                 return entry.answer(tensors)
             except Unfit as reason:
                 self._refused(str(reason))
@@ -172,9 +175,12 @@ class Captured:
 
 
 def _special(exporting: str) -> bool:
-    """Whether something is on that sees calls one by one, a profiler or debugger, or a recording, whose part the call is then."""
+    """Whether calls run as they are: replays are off, or something is on that sees calls one by one: a profiler, a debugger, or a
+    recording, whose part the call is then.
+    """
     return bool(
-        modes.active.count
+        flags.compile == "off"
+        or modes.active.count
         or modes.observed.count
         or interception.anyone_answers()
         or local.draws is not None

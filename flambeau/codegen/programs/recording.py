@@ -12,7 +12,7 @@ import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 from flambeau.base import rng
@@ -67,6 +67,27 @@ class _Memory:
         """A storage on it that is still there, or None."""
         found = next((held for weak, _ in self.blocks.values() if (held := weak()) is not None), None)
         return self.root() if found is None and self.root is not None else found
+
+
+class Launched(NamedTuple):
+    """What the words of a launch say: its plan, how many results and operands it has, its flags and phases, and whether no kernel
+    ran.
+    """
+
+    plan: Plan
+    outputs: int
+    inputs: int
+    flags: int
+    phases: int
+    idle: bool
+
+    @staticmethod
+    def of(words: bytes) -> Launched:
+        """Of the words that fb_launch tells."""
+        _, n_out, n_in, _, n_phase, _, flags, _, _, plan_id = _HEAD.unpack_from(words)
+        at = PLAN_WORDS_BEFORE_OPERANDS + OUTPUT_WORDS * n_out + INPUT_WORDS * n_in
+        idle = not any(struct.unpack_from("q", words, 8 * (at + PHASE_WORDS * i + 1))[0] > 0 for i in range(n_phase))
+        return Launched(ctypes.cast(plan_id, ctypes.py_object).value, n_out, n_in, flags, n_phase, idle)
 
 
 class Busy(Exception):
@@ -141,14 +162,11 @@ class Tape:
 
     # ---- what happened
     def _launched(self, words: bytes, arguments: tuple[Any, ...], results: tuple[Any, ...]) -> None:
-        _, n_out, n_in, _, n_phase, _, flags, _, _, plan_id = _HEAD.unpack_from(words)
+        plan, n_out, n_in, flags, phases, idle = Launched.of(words)
         tensors = (*results, *arguments[n_out : n_out + n_in])
-        if not n_phase and any(x._storage.size_class == memory.META for x in tensors):
+        if not phases and any(x._storage.size_class == memory.META for x in tensors):
             return  # nothing is computed of tensors without data
-        plan: Plan = ctypes.cast(plan_id, ctypes.py_object).value
         layouts = (*plan.outputs, *plan.inputs)
-        at = PLAN_WORDS_BEFORE_OPERANDS + OUTPUT_WORDS * n_out + INPUT_WORDS * n_in
-        idle = not any(struct.unpack_from("q", words, 8 * (at + PHASE_WORDS * i + 1))[0] > 0 for i in range(n_phase))
         found = []
         for i, (tensor, layout) in enumerate(zip(tensors, layouts)):
             block = tensor._storage
