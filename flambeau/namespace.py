@@ -430,7 +430,8 @@ _LATE = {
     "_make_per_channel_quantized_tensor _make_per_tensor_quantized_tensor choose_qparams_optimized dequantize empty_quantized "
     "int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point quantize_per_channel "
     "quantize_per_tensor quantize_per_tensor_dynamic",
-    "linalg.int_mm": "_convert_weight_to_int4pack_for_cpu _int_mm _weight_int4pack_mm_for_cpu _weight_int8pack_mm",
+    "linalg.int_mm": "_int_mm",
+    "linalg.weight_only": "_convert_weight_to_int4pack_for_cpu _weight_int4pack_mm_for_cpu _weight_int8pack_mm",
 }
 _QUANTIZED_LAYERS = ("quantized_gru", "quantized_lstm")
 _LATE_OF = {name: room for room, names in _LATE.items() for name in names.split()}

@@ -55,6 +55,67 @@ def test_int4_weights():
         torch._weight_int4pack_mm_for_cpu(x, packed, 48, scales)
 
 
+def numbers_of_int4(codes, group, scales):
+    """What packed integers stand for, in float64."""
+    rows, deep = codes.shape
+    scale, zero = scales.double().transpose(0, 1).unsqueeze(-2).unbind(-1)
+    return ((codes.double().reshape(rows, deep // group, group) - 8) * scale + zero).reshape(rows, deep)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 5, 16, 50])
+@pytest.mark.parametrize("k, group", [(32, 32), (64, 64), (96, 32), (160, 32), (256, 128), (768, 256)])
+def test_int4_weights_by_groups(m, k, group):
+    codes, scales = torch.randint(0, 16, (48, k), dtype=torch.int32), torch.randn(k // group, 48, 2)
+    packed, x = torch._convert_weight_to_int4pack_for_cpu(codes, 2), torch.randn(m, k)
+    for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 8e-3), (torch.float16, 2e-3)):
+        x, scales = x.to(dtype), scales.to(dtype)
+        expected = x.double() @ numbers_of_int4(codes, group, scales).t()
+        made = torch._weight_int4pack_mm_for_cpu(x, packed, group, scales)
+        assert made.dtype is dtype and made.shape == (m, 48)
+        assert (made - expected).abs().max() <= bound * expected.abs().max()
+
+
+def test_int4_weights_and_floats_without_bounds():
+    codes, scales = torch.randint(0, 16, (16, 64), dtype=torch.int32), torch.rand(2, 16, 2) + 0.01
+    packed, x = torch._convert_weight_to_int4pack_for_cpu(codes, 2), torch.ones(2, 64)
+    x[0, 3] = float("inf")
+    made = torch._weight_int4pack_mm_for_cpu(x, packed, 32, scales)
+    weights = numbers_of_int4(codes, 32, scales)
+    assert torch.equal(made[0], (weights[:, 3] * float("inf")).float())
+    torch.testing.assert_close(made[1], weights.sum(1).float())
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 7, 16, 50])
+@pytest.mark.parametrize("k, n", [(1, 1), (3, 5), (17, 6), (100, 48), (1030, 9)])
+def test_int8_weights_of_any_size(m, k, n):
+    weights, scales = torch.randint(-128, 128, (n, k), dtype=torch.int8), torch.rand(n) + 0.1
+    for x in (torch.randn(m, k), torch.randn(k, m).t()):
+        for dtype, bound in ((torch.float32, 1e-5), (torch.bfloat16, 8e-3)):
+            x, scales = x.to(dtype), scales.to(dtype)
+            expected = x.double() @ weights.double().t() * scales.double()
+            made = torch._weight_int8pack_mm(x, weights, scales)
+            assert made.dtype is dtype and (made - expected).abs().max() <= bound * expected.abs().max()
+
+
+def test_products_with_quantized_weights_have_no_derivative():
+    x, weights = torch.ones(2, 32, requires_grad=True), torch.ones(16, 32, dtype=torch.int8)
+    made = torch._weight_int8pack_mm(x, weights, torch.ones(16))
+    with pytest.raises(RuntimeError, match="derivative for aten::_weight_int8pack_mm is not implemented"):
+        made.sum().backward()
+    packed = torch._convert_weight_to_int4pack_for_cpu(weights.int(), 2)
+    made = torch._weight_int4pack_mm_for_cpu(x, packed, 32, torch.ones(1, 16, 2))
+    with pytest.raises(RuntimeError, match="derivative for aten::_weight_int4pack_mm_for_cpu is not implemented"):
+        made.sum().backward()
+
+
+def test_quantized_weights_of_no_rows():
+    weights = torch.ones(16, 32, dtype=torch.int8)
+    assert torch._weight_int8pack_mm(torch.ones(0, 32), weights, torch.ones(16)).shape == (0, 16)
+    assert torch._weight_int8pack_mm(torch.ones(2, 0), weights[:, :0].contiguous(), torch.ones(16)).tolist() == [[0] * 16] * 2
+    packed = torch._convert_weight_to_int4pack_for_cpu(weights.int(), 2)
+    assert torch._weight_int4pack_mm_for_cpu(torch.ones(0, 32), packed, 32, torch.ones(1, 16, 2)).shape == (0, 16)
+
+
 def test_addmm_with_an_activation():
     x = torch.tensor([[1.0, -2], [3, 0.5]])
     assert torch._addmm_activation(torch.ones(2), x, x).tolist() == [[0, 0], [5.5, 0]]

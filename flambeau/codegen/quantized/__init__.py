@@ -1,0 +1,1 @@
+"""Kernels of quantized weights and activations: products of floats with weights that are widened in registers."""
