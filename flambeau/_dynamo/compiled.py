@@ -166,7 +166,8 @@ class _Run:
                     f"function: {_name(unit.function)!r}: a graph that wasn't compiled before"
                 )
             found = unit.graphs[key] = self._compiled(segment, inputs, results)
-        made = list(found(*inputs))
+        given = found(*inputs)
+        made = [given[at] for at in range(len(results))]
         self.names = variables_of(sys._getframe(1), self.root)
         return made
 
@@ -177,7 +178,7 @@ class _Run:
         alike = unit.starts[start]
         if alike:
             self._recompiles(start, alike)
-            if alike >= _limit():
+            if alike >= config.recompile_limit:
                 return functools.partial(_by_hand, segment, results)
         order, names = self._names(segment)
         ordered = [inputs[i] for i in order]
@@ -214,7 +215,7 @@ class _Run:
         _recompiles_log.debug(said)
         if config.error_on_recompile:
             raise exc.RecompileError(said)
-        if alike < _limit():
+        if alike < config.recompile_limit:
             return
         if self.unit.fullgraph or config.fail_on_recompile_limit_hit:
             raise exc.FailOnRecompileLimitHit(
@@ -222,8 +223,8 @@ class _Run:
                 "changing: see torch._dynamo.config.recompile_limit"
             )
         warnings.warn(
-            f"torch._dynamo hit config.recompile_limit ({_limit()})\n   function: {_name(self.unit.function)!r}; further graphs "
-            "run eagerly", stacklevel=2,
+            f"torch._dynamo hit config.recompile_limit ({config.recompile_limit})\n   function: "
+            f"{_name(self.unit.function)!r}; further graphs run eagerly", stacklevel=2,
         )  # fmt: skip
 
     def _names(self, segment: Segment) -> tuple[list[int], list[str]]:
@@ -261,10 +262,6 @@ def _named(function: Any) -> Any:
     ):
         return module.forward
     return function
-
-
-def _limit() -> int:
-    return min(config.recompile_limit, config.cache_size_limit)
 
 
 def _code(function: Any) -> CodeType | None:

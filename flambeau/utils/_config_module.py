@@ -47,8 +47,10 @@ class ConfigModule(ModuleType):
 
     _defaults: dict[str, Any]
     _settings: dict[str, Any]
+    _aliases: dict[str, str]
 
     def __setattr__(self, name: str, value: Any) -> None:
+        name = self._aliases.get(name, name)
         if name in self._defaults:
             self._settings[name] = value
         elif name.startswith("__"):
@@ -58,11 +60,13 @@ class ConfigModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         settings = self.__dict__.get("_settings", {})
+        name = self.__dict__.get("_aliases", {}).get(name, name)
         if name in settings:
             return settings[name]
         raise AttributeError(self._unknown(name))
 
     def __delattr__(self, name: str) -> None:
+        name = self._aliases.get(name, name)
         if name not in self._settings:
             raise AttributeError(self._unknown(name))
         del self._settings[name]  # until it is set again, as unittest.mock does
@@ -82,8 +86,6 @@ class ConfigModule(ModuleType):
             changes = {arg1: arg2}
         else:
             changes = {**(arg1 or {}), **kwargs}
-        for name in changes:
-            getattr(self, name)
         return ConfigPatch(self, changes)
 
     def shallow_copy_dict(self) -> dict[str, Any]:
@@ -123,13 +125,13 @@ class ConfigModule(ModuleType):
         return hashlib.sha256(repr(sorted(self._settings.items())).encode()).digest()
 
 
-def install_config_module(module: ModuleType) -> None:
-    """Turn the values that a module defines into settings."""
+def install_config_module(module: ModuleType, aliases: dict[str, str] | None = None) -> None:
+    """Turn the values that a module defines into settings. aliases: other names of some of them."""
     names = [
         name
         for name, value in vars(module).items()
-        if not name.startswith("__") and name != "annotations" and not isinstance(value, _NO_SETTINGS)
+        if not name.startswith("__") and name != "annotations" and not isinstance(value, _NO_SETTINGS) and value is not aliases
     ]
     settings = {name: vars(module).pop(name) for name in names}
-    vars(module).update(_settings=settings, _defaults=copy.deepcopy(settings))
+    vars(module).update(_aliases=dict(aliases or {}), _settings=settings, _defaults=copy.deepcopy(settings))
     module.__class__ = ConfigModule

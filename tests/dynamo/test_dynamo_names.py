@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unittest
+
 import pytest
 
 import flambeau as torch
@@ -35,9 +37,9 @@ def test_settings() -> None:
     assert config.cache_size_limit == 8
     with config.patch(cache_size_limit=9), config.patch("verbose", True), config.patch({"disable": True}):
         assert config.cache_size_limit == 9 and config.verbose and config.disable
-        assert "torch._dynamo.config.cache_size_limit = 9" in config.codegen_config().splitlines()
+        assert "torch._dynamo.config.recompile_limit = 9" in config.codegen_config().splitlines()
     assert config.cache_size_limit == 8 and config.codegen_config() == ""
-    for act in (lambda: setattr(config, "surely_not", 1), lambda: config.surely_not, lambda: config.patch(surely_not=1)):
+    for act in (lambda: setattr(config, "surely_not", 1), lambda: config.surely_not, config.patch(surely_not=1).__enter__):
         with pytest.raises(AttributeError, match=r"torch._dynamo.config.surely_not does not exist"):
             act()
 
@@ -75,3 +77,34 @@ def test_a_setting_that_is_deleted_may_be_set_again():
     del config.cache_size_limit
     assert not hasattr(config, "cache_size_limit")
     config.cache_size_limit = before
+
+
+def test_earlier_names_of_settings() -> None:
+    config = torch._dynamo.config
+    with config.patch(cache_size_limit=3):
+        assert config.recompile_limit == 3 and "cache_size_limit" not in config.to_dict()
+    assert config.cache_size_limit == config.recompile_limit == 8
+    later = config.patch(no_such_setting=1)  # known to be none when it begins
+    with pytest.raises(AttributeError, match=r"torch._dynamo.config.no_such_setting does not exist"), later:
+        pass
+
+
+def test_a_test_case_forgets_what_was_compiled() -> None:
+    from flambeau._dynamo.test_case import TestCase
+
+    counts = torch._dynamo.testing.CompileCounter()
+    function = torch.compile(lambda x: x + 1, backend=counts)
+
+    class Case(TestCase):
+        def test_first(self) -> None:
+            self.assertEqual(function(torch.ones(2)), torch.full((2,), 2.0))
+            torch.set_grad_enabled(False)
+
+        def test_second(self) -> None:
+            assert torch.is_grad_enabled() and config.raise_on_ctx_manager_usage
+            self.assertEqual(function(torch.ones(2)), torch.full((2,), 2.0))
+
+    config, result = torch._dynamo.config, unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
+    assert result.wasSuccessful() and result.testsRun == 2
+    assert counts.frame_count == 2

@@ -22,7 +22,7 @@ from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["graph_of"]
 
-_mode: list[FakeTensorMode] = []  # that examples belong to
+_modes: list[FakeTensorMode] = []  # for examples, which no thread makes any in at the moment
 
 
 def graph_of(
@@ -128,9 +128,10 @@ class _Frame:
 
 def _add_examples(graph: fx.Graph) -> None:
     """Give nodes the tensors without data that they stand for."""
-    if not _mode:
-        _mode.append(FakeTensorMode(allow_non_fake_inputs=True))
-    mode = _mode[0]
+    try:
+        mode = _modes.pop()
+    except IndexError:
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
     mode.fake_tensor_converter = FakeTensorConverter()
     grad = torch.is_grad_enabled()
     try:
@@ -148,3 +149,4 @@ def _add_examples(graph: fx.Graph) -> None:
                 node.meta["example_value"] = made
     finally:
         torch.set_grad_enabled(grad)
+        _modes.append(mode)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from flambeau._dynamo.segments.values import thawed, values_in
 from flambeau.codegen.runtime.memory import OWNED_ELSEWHERE
 from flambeau.core.modes.modes import local
+from flambeau.core.tensor import fakes, storage
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Call", "Place", "Segment"]
@@ -62,6 +63,7 @@ class Segment:
         #: (number, tensor, its fake) of those from outside; the version of its memory when the segment first saw it
         self.outside: list[tuple[int, Tensor, Tensor, int]] = []
         self.fakes: dict[int, Tensor] = {}  # the tensor from outside that a fake, by its identity, stands for
+        self._before: list[int] = []  # the counts of writes of their fakes, when the segment first saw them
         self._arrays: list[tuple[Tensor, int]] = []  # fakes of those on memory of NumPy's, with their counts of writes
         self._known: dict[int, _Known] = {}
         self._count = 0
@@ -82,6 +84,7 @@ class Segment:
         number = self.next_number()
         self._known[id(tensor)] = _Known(lambda: tensor, number)
         self.outside.append((number, tensor, fake, tensor._storage.writes))
+        self._before.append(fake._storage.writes)
         self.fakes[id(fake)] = tensor
         if tensor._storage.size_class == OWNED_ELSEWHERE:
             self._arrays.append((fake, fake._storage.writes))
@@ -97,6 +100,18 @@ class Segment:
         if self._follows and not self.calls:
             self.grad = call.grad
         self.calls.append(call)
+
+    def concerns(self, tensor: Tensor, writes: bool) -> bool:
+        """Whether what uses a tensor, or writes to it, must wait for the calls."""
+        if not self.calls:
+            return False
+        if fakes.is_fake(tensor._layout):
+            return self.number_of(tensor) is not None
+        memory = storage.root(tensor._storage)
+        return any(
+            storage.root(known._storage) is memory and (writes or fake._storage.writes != before)
+            for (_, known, fake, _), before in zip(self.outside, self._before)
+        )
 
     def writes_to_arrays(self) -> bool:
         """Whether a call writes to memory that is somebody else's, who may look there."""

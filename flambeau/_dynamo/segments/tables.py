@@ -21,6 +21,11 @@ def writes_only(name: str) -> bool:
     return name in _SILENT or (name.startswith("_foreach_") and name.endswith("_"))
 
 
+def writes(name: str) -> bool:
+    """Whether a function of this name writes to its first argument."""
+    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
+
+
 #: Functions that no graph has, by what PyTorch calls the reason for its break.
 _REASONS = {
     "item": "Tensor.item()",

@@ -10,6 +10,7 @@ _dynamo.compiled.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType, FunctionType
 from typing import Any
@@ -23,7 +24,7 @@ from flambeau._dynamo.segments.segment import Call, Path, Segment
 from flambeau._dynamo.segments.values import Unrecordable, frozen
 from flambeau._subclasses.fake_tensor import FakeTensorConverter, FakeTensorMode
 from flambeau.base import device as devices
-from flambeau.core.modes.modes import local
+from flambeau.core.modes.modes import deferring, local
 from flambeau.core.modes.observing import Given, Observer
 from flambeau.core.operator.arguments import LOOKING
 from flambeau.core.tensor import fakes, storage
@@ -60,8 +61,13 @@ class Tracer(Observer):
 
     def __init__(self, compute: Callable[..., list[Any]], broke: Callable[[str, Tracer], None]) -> None:
         self.compute, self.broke = compute, broke
-        self.mode = _modes.pop() if _modes else _Mode()
+        try:
+            self.mode = _modes.pop()
+        except IndexError:
+            self.mode = _Mode()
         self.count = 0  # of segments that were computed
+        self.thread = threading.get_ident()
+        self.lock = threading.RLock()  # held by who records or computes: another thread may want what is still to be computed
         self._begin()
 
     def _begin(self) -> None:
@@ -77,7 +83,8 @@ class Tracer(Observer):
             return iter([args[0][i] for i in range(args[0]._layout.shape[0])])
         local.observer = self.outer  # what is called from here isn't the program's
         try:
-            return self._answer(name, function, own, args, kwargs)
+            with self.lock:
+                return self._answer(name, function, own, args, kwargs)
         finally:
             local.observer = self
 
@@ -244,14 +251,25 @@ class Tracer(Observer):
         finally:
             local.observer = self
 
+    def used_elsewhere(self, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Compute what was recorded if another thread uses what it gives, or writes to what it is given."""
+        if threading.get_ident() == self.thread:
+            return
+        writes = tables.writes(function.__name__) or "out" in kwargs
+        if any(self.segment.concerns(tensor, writes) for tensor in _tensors((*args, *kwargs.values()))):
+            self.settle()
+
     # ---------------------------------------------------------------- computing
 
     def settle(self, result: Any = None) -> None:
         """Compute what was recorded. result: what the function returns or needs, whose tensors are the graph's first results."""
-        before, local.observer = local.observer, self.outer
-        exporting, local.exporting = local.exporting, ""
+        before, exporting = local.observer, local.exporting
+        if before is self:
+            local.observer = self.outer
+        local.exporting = ""
         try:
-            self._settle(result)
+            with self.lock:
+                self._settle(result)
         finally:
             local.observer, local.exporting = before, exporting
 
@@ -282,6 +300,7 @@ class Tracer(Observer):
 
     def run(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """What the function gives."""
+        deferring.append(self)
         try:
             with self:
                 try:
@@ -291,6 +310,7 @@ class Tracer(Observer):
                     raise
                 self.settle(result)
         finally:
+            deferring.remove(self)
             _modes.append(self.mode)
         for tensor in _tensors([result]):
             self._all_real("return", (tensor,), {})

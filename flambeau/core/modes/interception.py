@@ -24,7 +24,7 @@ from flambeau.base.locks import short_lock
 from flambeau.base.tracebacks import filter_traceback
 from flambeau.core.modes import looking, overrides
 from flambeau.core.modes.dispatching import dispatching
-from flambeau.core.modes.modes import active, local, observed, special
+from flambeau.core.modes.modes import active, deferring, local, observed, special
 from flambeau.core.modes.overrides import NEVER_EXCHANGED, dispatch, dispatch_to_mode
 from flambeau.core.operator import publishing, view
 from flambeau.core.operator.arguments import LOOKING
@@ -356,8 +356,11 @@ def _looking(function: FunctionType, group: _Exchanged) -> CodeType:
                 _search(kwargs.values(), found)
             if found and local.overrides and function not in _unconcerned:
                 return dispatch(_called(function, args), args, kwargs, found)
-        if observed.count and local.observer is not None:
-            return local.observer.called(function, plain(function), args, kwargs)
+        if observed.count:
+            if local.observer is not None:
+                return local.observer.called(function, plain(function), args, kwargs)
+            for observer in deferring[:]:
+                observer.used_elsewhere(function, args, kwargs)
         if concerned or _watched or _replaced:
             return answered(function, plain(function), args, kwargs)
         return plain(function)(*args, **kwargs)

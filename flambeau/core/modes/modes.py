@@ -130,6 +130,7 @@ class Active(Count):
 active = Active()
 special: Callable[[Any], bool] = launch.special
 observed = Count()  # how many observers are on (core.modes.observing), which change nothing
+deferring: list[Any] = []  # those of all threads that put off what calls compute; another thread's calls tell them
 told_of_data = Count()  # of those that `local.of_data` tells
 
 

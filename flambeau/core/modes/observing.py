@@ -77,6 +77,9 @@ class Observer:
         """A stretch of the program begins, and what it says that it is given; gives what ends it."""
         return None if self.outer is None else self.outer.begin(name, given)
 
+    def used_elsewhere(self, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A thread that nobody observes calls a function; told to those in modes.deferring, before the call."""
+
     def settle(self) -> None:
         """Compute what calls were answered with, if that was put off: somebody looks past public functions."""
         if self.outer is not None:

@@ -14,7 +14,9 @@ from flambeau.codegen.loops import schedule
 from flambeau.codegen.plan import Plan, elementwise
 from flambeau.codegen.runtime import launch as launching
 from flambeau.codegen.targets import lowered
+from flambeau.core.modes import observing
 from flambeau.core.modes.dispatching import dispatching
+from flambeau.core.modes.modes import observed
 from flambeau.core.operator.pointwise import RELEASE_FROM, scalar_kind
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.loops import Loop, Nest, element, number
@@ -56,6 +58,8 @@ def pointwise_update(
     All tensors have one shape (inputs may broadcast to it). Scalars are run-time numbers computed with in the dtype of the
     first tensor; flags shape the formula and are part of the kernel.
     """
+    if observed.count:
+        observing.settle()
     _plan_of(formula, in_out, inputs, scalars, flags)(*in_out, *in_out, *inputs, *scalars.values())
 
 
@@ -83,6 +87,8 @@ def pointwise_updates(
 
     Every row has as many tensors as the first one, and so many numbers that `launching.rows_plan` takes them.
     """
+    if observed.count:
+        observing.settle()
     tensors = tuple([t for in_out, inputs in rows for t in (*in_out, *inputs)])
     key = (formula, *[t._layout for t in tensors], *[v.__class__ for v in scalars.values()], *flags.values())
     launch = _row_plans.get(key)

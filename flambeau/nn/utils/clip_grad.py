@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable
 
 import flambeau
+from flambeau.core.modes.modes import deferring
 from flambeau.core.operator.foreach import in_parts, pointwise_updates
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar
@@ -20,8 +21,12 @@ def _gradients(parameters: list[Tensor]) -> list[Tensor]:
 
 
 def _plain(gradients: list[Tensor]) -> bool:
-    """Whether these are tensors of real numbers, several and of no class that answers itself: one call changes all."""
-    return len(gradients) > 1 and all(x.__class__ is Tensor and x._layout.dtype.is_floating_point for x in gradients)
+    """Whether these are tensors of real numbers, several and of no class that answers itself, and nobody has calls put off, who
+    is to see one for each: one call changes all.
+    """
+    if len(gradients) < 2 or deferring:
+        return False
+    return all(x.__class__ is Tensor and x._layout.dtype.is_floating_point for x in gradients)
 
 
 def _alike(tensors: list[Tensor]) -> bool:
@@ -72,7 +77,7 @@ def clip_grads_with_norm_(
         if _plain(gradients) and {gradient.dtype for gradient in gradients} == {coefficient.dtype}:
             pointwise_updates(_scaled, [((gradient,), (coefficient,)) for gradient in gradients], {}, {})
             return
-        rows = in_parts([((gradient,), (coefficient,)) for gradient in gradients])
+        rows = None if deferring else in_parts([((gradient,), (coefficient,)) for gradient in gradients])
         if rows is not None and _alike([tensor for row in rows for each in row for tensor in each]):
             pointwise_updates(_scaled, rows, {}, {})
             return
