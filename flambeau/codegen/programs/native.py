@@ -16,15 +16,19 @@ from flambeau.codegen.runtime.launch import data_offset, incref, new_tensor, obj
 # the head
 STATE, EXTERNALS, EXTERNAL_COUNT, OUTPUTS, OUTPUT_COUNT, STEPS, STEP_COUNT, PATCHES, RESULTS, RESULT_COUNT = range(10)
 PARALLEL, NEW_BLOCK, RELEASES, ARGUMENTS, NUMBERS, NUMBER_COUNT, SAVES, SAVE_COUNT = range(10, 18)
-UNFIT, FAILED, CODE, DEAD, TAKEN_BACK, INFERENCE, GUARD, LAYOUTS, HEAD_WORDS = range(18, 27)
+UNFIT, FAILED, CODE, DEAD, TAKEN_BACK, INFERENCE, GUARD, LAYOUTS, PACKS, RUNS, HEAD_WORDS = range(18, 29)
 # an external: which argument (or -1: `BLOCK` stays), its storage, the size of an element, the bytes that are touched, counted
 # from where it is, where it is now and was at last, its patches, whether steps write to it, by how much its count of writes
 # grows, whose memory it shares at what distance (its own, 0), and whether it is the same storage object
 ARGUMENT, BLOCK, ITEM, LOW, HIGH, NOW, LAST, FIRST, PATCHED, WRITTEN, WRITES, LEADER, DISTANCE, SAME, EXTERNAL_WORDS = range(15)
 # an output: its bytes, its storage, where it was at last, its patches, its count of writes
 SIZE, MADE, MADE_LAST, MADE_FIRST, MADE_PATCHED, MADE_WRITES, OUTPUT_WORDS = range(7)
-# a step: its frame, how many threads, its phases, what is copied before it: to where (a word that holds it), from where, bytes
-FRAME, THREADS, PHASES, PHASE_COUNT, INTO, FROM, BYTES, STEP_WORDS = range(8)
+# a step: its frame, how many threads, its phases, what is copied before it: to where (a word that holds it), from where, bytes;
+# and its weight, if it packs one: a constant, or 0
+FRAME, THREADS, PHASES, PHASE_COUNT, INTO, FROM, BYTES, WEIGHT, STEP_WORDS = range(9)
+# a constant, a weight that may be packed already: its external, the mark and count of writes that its storage had then (a mark of
+# 0: it isn't packed), whether its memory is a block of its own, and the frame and phases of the step that finds it packed
+IN_EXTERNAL, MARK, WRITES_THEN, ALIASED, PACKED_FRAME, PACKED_PHASES, PACKED_COUNT, CONSTANT_WORDS = range(8)
 KERNEL, TOTAL, GRAIN, CONSTANTS, PHASE_WORDS = range(5)
 PATCH_WORDS = 2  # the word's address, and bytes to be added
 RESULT_WORDS = 3  # output, offset and layout (objects)
@@ -46,6 +50,7 @@ class _Replay:
         f.store(f.i64(0), self.watch, threads.WATCH_ENDED)
         f.store(f.i64(0), self.head, UNFIT)
         f.store(f.i64(0), self.head, FAILED)
+        f.store(f.i64(0), self.head, PACKS)
         self.made = f.variable("i64", 0)  # outputs so far
 
     def _word(self, index: int) -> Value:
@@ -258,6 +263,7 @@ class _Replay:
     def _run(self) -> None:
         f, s = self.f, self.s
         releases = self._word(RELEASES).differs(0)
+        f.store(f.i64(1), self.head, RUNS)
         thread_state, watch = (f.variable("ptr", f.pointer(f.i64(0))) for _ in range(2))
         with f.when(releases):
             self._hold("Py_IncRef", 1)
@@ -273,16 +279,18 @@ class _Replay:
         steps = f.variable("i64", self._word(STEP_COUNT))
         with f.loop(0, self._word(STEP_COUNT)) as i, f.when(i < steps.get()):
             step = f.at("i64", self._pointer(STEPS), i * STEP_WORDS)
-            p = f.load("ptr", step, FRAME)
+            frame, phases, phase_count = (f.variable("i64", f.load("i64", step, word)) for word in (FRAME, PHASES, PHASE_COUNT))
+            with f.when(f.load("i64", step, WEIGHT).differs(0)):
+                self._find_packed(f.load("ptr", step, WEIGHT), frame, phases, phase_count)
+            p = f.pointer(frame.get())
             with f.when(f.load("i64", step, BYTES).differs(0)):
                 into = f.load("ptr", f.load("ptr", step, INTO), 0)
                 f.call("ptr", "memcpy", into, f.load("ptr", step, FROM), f.load("i64", step, BYTES))
             f.store(f.address(watched), p, WATCH_WORD)
-            phases = f.load("ptr", step, PHASES)
             number = f.load("i64", step, THREADS)
             single = (number <= 1) & f.address(watched).equals(0)
-            with f.loop(0, f.load("i64", step, PHASE_COUNT)) as j, f.when(i < steps.get()):
-                phase = f.at("i64", phases, j * PHASE_WORDS)
+            with f.loop(0, phase_count.get()) as j, f.when(i < steps.get()):
+                phase = f.at("i64", f.pointer(phases.get()), j * PHASE_WORDS)
                 kernel, total, grain = f.load("ptr", phase, KERNEL), f.load("i64", phase, TOTAL), f.load("i64", phase, GRAIN)
                 f.store(f.load("i64", phase, CONSTANTS), p, 0)
                 with f.branches((total <= grain) | single) as otherwise:
@@ -303,6 +311,25 @@ class _Replay:
         with f.when(releases):
             f.call("void", "PyEval_RestoreThread", thread_state.get())
             self._hold("Py_DecRef", -1)
+        f.store(f.i64(0), self.head, RUNS)
+
+    def _find_packed(self, constant: Value, frame: Variable, phases: Variable, count: Variable) -> None:
+        """Take the frame and phases that find a weight packed, if its bytes are what they were; else note that the step packs."""
+        f = self.f
+        block = f.load("ptr", self._external(f.load("i64", constant, IN_EXTERNAL)), BLOCK)
+        mark = f.load("i64", constant, MARK)
+        valid = f.variable("i1", mark > 0)
+        valid.set(valid.get() & f.load("i64", f.at("i8", block, memory.MARK)).equals(mark))
+        valid.set(valid.get() & f.load("i64", f.at("i8", block, memory.VERSION)).equals(f.load("i64", constant, WRITES_THEN)))
+        with f.when(f.load("i64", constant, ALIASED).differs(0) & valid.get()):
+            owner = f.load("ptr", f.at("i8", block, memory.OWNER))
+            valid.set(f.load("i64", f.at("i8", owner, memory.MARK)).equals(mark))
+        with f.branches(valid.get()) as otherwise:
+            frame.set(f.load("i64", constant, PACKED_FRAME))
+            phases.set(f.load("i64", constant, PACKED_PHASES))
+            count.set(f.load("i64", constant, PACKED_COUNT))
+            otherwise()
+            f.store(f.i64(1), self.head, PACKS)
 
     def _hold(self, how: str, more: int) -> None:
         """Refer to the storages of arguments while others may run, and have memory that they lose meanwhile kept."""

@@ -17,6 +17,7 @@ from weakref import ref
 from flambeau.codegen.plan import Loops
 from flambeau.codegen.programs import native
 from flambeau.codegen.programs.arena import arrange
+from flambeau.codegen.programs.constants import Constant, prepared
 from flambeau.codegen.programs.program import (
     CONSTANT,
     EXTERNAL,
@@ -25,6 +26,7 @@ from flambeau.codegen.programs.program import (
     OUTPUT,
     Address,
     Lifted,
+    Operand,
     Program,
     Step,
     Unfit,
@@ -84,6 +86,9 @@ class Replay:
             made = frames.launch(*arguments)
             if made is None:
                 self._complain(frames)
+            if frames.words[native.PACKS]:
+                for constant in frames.constants:
+                    constant.renew(arguments)
         finally:
             self._free.append(frames)
         return made if self._plain else self._composed(made, arguments)  # type: ignore[no-any-return]
@@ -143,8 +148,10 @@ class _Frames:
     def __init__(self, program: Program) -> None:
         buffers, steps = program.buffers, program.steps
         self._kept: list[Any] = [program]
+        self._packed: list[tuple[Any, Operand, int, int]] = []  # weights: how they are packed, and where their words are
         self.takes_back = -1  # the last of the steps whose complaint is taken back with all that was done before
         self._trials, self._quickest = 3, 1 << 62
+        self._prepared = [prepared(program, step) for step in steps]
         places = self._arena(program)
         uses: list[list[tuple[int, int]]] = [[] for _ in buffers]  # by buffer: words that hold an address in it, and how far
         pokes: list[list[int]] = [[] for _ in program.numbers]
@@ -157,7 +164,7 @@ class _Frames:
         for at, step in enumerate(steps):
             for given in copies.pop(at, ()):
                 table.extend(self._copy(given, buffers[given].content or b"", places, uses))
-            table.extend(self._step(step, places, uses, pokes))
+            table.extend([*self._step(step, places, uses, pokes), self._constant(at, step, places, uses)])
         for rest in copies.values():
             for given in rest:
                 table.extend(self._copy(given, buffers[given].content or b"", places, uses))
@@ -213,6 +220,7 @@ class _Frames:
         ):
             head[word] = int(value)
         self.words = (ctypes.c_int64 * native.HEAD_WORDS).from_address(self._table(head))
+        self.constants = self._constants(program)
         self._watch(program)
         self._native = launch.new_function(_definition(), ctypes.addressof(self.words), self._kept)
         self.launch: Any = self._tried
@@ -254,7 +262,8 @@ class _Frames:
             if b.kind == CONSTANT:
                 places[i] = self._memory(b.size)
                 ctypes.memmove(places[i], b.content or b"", b.size)
-        needed = max((struct.unpack_from("q", step.words, 8 * 5)[0] for step in program.steps), default=0)
+        words = [step.words for step in program.steps] + [one.words for one in self._prepared if one is not None]
+        needed = max((struct.unpack_from("q", each, 8 * 5)[0] for each in words), default=0)
         self._scratch = self._memory(needed) if needed else 0
         return places
 
@@ -264,7 +273,7 @@ class _Frames:
         ctypes.memmove(source, content, len(content))
         uses[buffer].append((word, 0))
         frame = self._table(array("q", bytes(8 * 8)))
-        return [frame + 8, 1, 0, 0, word, source, len(content)]
+        return [frame + 8, 1, 0, 0, word, source, len(content), 0]
 
     def _step(self, step: Step, places: list[int], uses: list[list[tuple[int, int]]], pokes: list[list[int]]) -> list[int]:
         head = struct.unpack_from(f"{launch.PLAN_WORDS_BEFORE_OPERANDS}q", step.words)
@@ -302,6 +311,30 @@ class _Frames:
             kernel, total, grain, at = struct.unpack_from("4q", step.words, 8 * (first + launch.PHASE_WORDS * i))
             phases.extend((kernel, total, grain, words + 8 * at))
         return [base + 8, threads, self._table(phases), n_phase, 0, 0, 0]
+
+    def _constant(self, at: int, step: Step, places: list[int], uses: list[list[tuple[int, int]]]) -> int:
+        """The words of a step's weight; 0 if it has none that may be packed already."""
+        found = self._prepared[at]
+        if found is None:
+            return 0
+        own = len(places)  # what is packed is one more buffer, whose address constants.py writes
+        places.append(0)
+        uses.append([])
+        twin = Step(found.plan, found.words, (*step.operands, Operand(own, 0, found.plan.inputs[-1])), ())
+        frame, _, phases, count, *_ = self._step(twin, places, uses, [])
+        words = self._table(array("q", [0, 0, 0, 0, frame, phases, count]))
+        self._kept.append(found)
+        self._packed.append((found, step.operands[found.operand], words, uses[own][0][0]))
+        return words
+
+    def _constants(self, program: Program) -> list[Constant]:
+        made = []
+        for found, operand, address, place in self._packed:
+            words = (ctypes.c_int64 * native.CONSTANT_WORDS).from_address(address)
+            words[native.IN_EXTERNAL] = self._entries[operand.buffer]
+            held = ctypes.c_int64.from_address(place)
+            made.append(Constant(found, operand, program.buffers[operand.buffer], words, held, self.words))
+        return made
 
     def _externals(self, program: Program, spans: list[tuple[int, int]]) -> array[int]:
         table: array[int] = array("q")

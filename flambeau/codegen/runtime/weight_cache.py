@@ -2,7 +2,8 @@
 
 `keeping` wraps the launcher of a plan whose step can be divided (codegen.plan.Prepacked): on the second call with the same
 bytes, for which no gradient is wanted, the operand is packed for good, and later calls run the rest only, with the same bits.
-Targets use it; core's storage and settings count and clear.
+`Prepared` does the same for steps of replayed programs (codegen.programs.constants). Targets use it; core's storage and settings
+count and clear.
 
 That bytes are the same is told by their storage's `mark` (runtime.memory): a number that no other storage and no other time has,
 which every write takes away, whoever does it: a launch, even one that isn't counted, a copy of bytes, an exchange of memory, the
@@ -20,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 from flambeau.base.device import device
 from flambeau.base.dtype import uint8
@@ -33,12 +34,13 @@ from flambeau.codegen.runtime.threads import planned_threads
 
 MOST_USES = 512  # of each packed element in a call, above which packing it anew costs next to nothing
 LEAST_WORK = 8 << 20  # packed bytes times uses, below which a call is so short that looking is too much
+LEAST_WORK_REPLAYED = 64 << 10  # the same in replays, where a look is some loads
 RELEASE_FROM = 256 << 10  # bytes that are packed without the interpreter's lock
 
 
-def pays(halves: Prepacked) -> bool:
+def pays(halves: Prepacked, least: int = LEAST_WORK) -> bool:
     """Whether keeping what a step packs is worth its memory."""
-    return flags.weight_cache not in ("never", 0) and halves.uses <= MOST_USES and halves.uses * halves.size >= LEAST_WORK
+    return flags.weight_cache not in ("never", 0) and halves.uses <= MOST_USES and halves.uses * halves.size >= least
 
 
 #: Whether a gradient may be asked for of a tensor that is used now: core.modes says so.
@@ -72,8 +74,9 @@ class _Kept(ref):
     belongs to a block of its own, which has the same mark.
     """
 
-    __slots__ = ("aliased", "key", "last", "mark", "packed", "size", "writes")
+    __slots__ = ("aliased", "dropped", "key", "last", "mark", "packed", "size", "writes")
     aliased: bool
+    dropped: WeakSet[Any]  # what is to `forget` when it isn't kept any more
     key: tuple[int, int, _Form]
     last: int  # the newest mark when it was used last
     mark: int
@@ -134,6 +137,9 @@ def _drop(kept: _Kept) -> None:
             _of[kept.key[0]] -= 1
             if not _of[kept.key[0]]:
                 del _of[kept.key[0]]
+    for user in list(kept.dropped):
+        user.forget(kept.mark)
+    kept.dropped.clear()
 
 
 def _next_mark() -> int:
@@ -182,7 +188,7 @@ def _offered(weight: Any, form: _Form) -> Any:
     aliased = held.size_class == -1
     packed = form.pack(weight)
     kept = _Kept(held, _drop)
-    kept.aliased = aliased
+    kept.aliased, kept.dropped = aliased, WeakSet()
     kept.key, kept.last, kept.mark, kept.packed, kept.size, kept.writes = key, _newest, mark, packed, size, writes
     with _lock:
         if key in _kept:  # another thread was quicker
@@ -219,6 +225,32 @@ def _form_of(weight: Layout, halves: Prepacked) -> _Form:
     """The same one for plans that pack such a weight alike: products with other numbers of rows."""
     key = (weight, halves.size, *((phase.kernel, tuple(map(int, phase.constants))) for phase in halves.pack))
     return _forms.setdefault(key, _Form(weight, halves))
+
+
+class Prepared:
+    """A plan that finds its weight packed, for a replay: `words` are those of the plan with one more input behind the others.
+
+    operand: which of the plan's operands the weight is.
+    """
+
+    def __init__(self, plan: Plan, halves: Prepacked) -> None:
+        self.operand, self._form = halves.operand, _form_of(plan.inputs[halves.operand - len(plan.outputs)], halves)
+        self.plan = plan._replace(inputs=[*plan.inputs, self._form.layout])
+        self._launch = launch.callable_of(self.plan, halves.phases, halves.scratch)
+        self.words: bytes = self._launch.__self__
+
+    def find(self, weight: Any) -> Any:
+        """What is kept of a weight, packed just now perhaps; None if it is to be packed in the step. It has `packed`, a tensor,
+        `mark`, `writes` and `aliased`, which say of which bytes it was made, and `dropped`: `forget(mark)` of those in it is
+        called when it isn't kept any more.
+        """
+        key = (id(weight._storage), weight._offset, self._form)
+        kept = _kept.get(key)
+        if kept is None or not kept.valid(weight._storage):
+            if _offered(weight, self._form) is None:
+                return None
+            kept = _kept.get(key)
+        return kept
 
 
 def keeping(plan: Plan, whole: Callable, halves: Prepacked) -> Callable:

@@ -59,7 +59,7 @@ class _CPU:
 
         return note
 
-    def _prepacked(self, plan: Plan) -> Prepacked | None:
+    def prepacked(self, plan: Plan) -> Prepacked | None:
         """The halves of the plan's only step, if it has one that can be divided."""
         if len(plan.steps) != 1 or plan.scalars or not plan.outputs or plan.outputs[0].device.stand_ins is not None:
             return None
@@ -96,7 +96,7 @@ class _CPU:
         if flags.debug >= 2:
             print(f"plan {described(plan)}")
         made = launch.callable_of(plan, phases, scratch)
-        halves = self._prepacked(plan)
+        halves = self.prepacked(plan)
         return made if halves is None or not weight_cache.pays(halves) else weight_cache.keeping(plan, made, halves)
 
 
