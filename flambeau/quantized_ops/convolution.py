@@ -1,7 +1,7 @@
 """Convolutions of quantized tensors with packed weights.
 
-Integers without their zero points, their products and sums below 2 ** 24 are exact in float32, in which they are computed; the
-sums are scaled, get the bias and are rounded in one pass, as those of products are. Stands on linear and nn.functional.
+Each is one kernel (ops.quantized.products), which gathers patches of bytes; results have their channels last in memory, as
+PyTorch's do. Stands on linear.
 """
 
 from __future__ import annotations
@@ -12,52 +12,86 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.base.dtype import float32
+from flambeau.base.layout import Layout
 from flambeau.ops.quantized.conversion import _choose_qparams_per_tensor
-from flambeau.ops.quantized.tensor import PerTensor, QuantizedTensor, codes
-from flambeau.quantized_ops.linear import rounded
+from flambeau.ops.quantized.products import Geometry, multiply
+from flambeau.ops.quantized.tensor import CODES, PerTensor, QuantizedTensor, codes, wrapped
+from flambeau.quantized_ops.linear import in_float, scalars_of
 from flambeau.quantized_ops.packed import ConvParams
 
 __all__ = ["OPERATORS"]
 
-F = torch.nn.functional
-_FORWARD = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
-_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+def _channels_last(x: Any) -> Any:
+    """(N, channels, ...) as (N, depth, height, width, channels) without gaps."""
+    x = x.movedim(1, -1).contiguous()
+    return x.reshape(x.shape[0], *[1] * (5 - x.dim()), *x.shape[1:])
 
 
-def _sums(x: Any, packed: ConvParams) -> Any:
-    """The sums of the products of a quantized tensor's integers and the weight's, without their zero points."""
-    dims = packed.dims
+def _three(numbers: Sequence[int], missing: int) -> tuple[int, ...]:
+    return (missing,) * (3 - len(numbers)) + tuple(numbers)
+
+
+def _geometry(x: Any, packed: ConvParams) -> tuple[Any, Geometry, list[int]]:
+    """The activations' integers with channels last, what the kernel takes of them, and the result's sizes.
+
+    A transposed convolution is the convolution of pixels that are spread among zero points with the weight turned around.
+    """
+    dims, taps = packed.dims, packed.weight.shape[2:]
     if x.dim() != dims + 2:
         raise RuntimeError(f"conv{dims}d(): expected a tensor of {dims + 2} dimensions, got {x.dim()}")
-    numbers = codes(x).to(float32, memory_format=_LAST.get(dims + 2, torch.preserve_format)) - float(x.q_zero_point())  # type: ignore[attr-defined]
-    arguments = packed.stride(), packed.padding()
-    if packed.transpose():
-        return _TRANSPOSED[dims](
-            numbers, packed.numbers, None, *arguments, packed.output_padding(), packed.groups(), packed.dilation()
+    if x.shape[1] != packed.channels:
+        raise RuntimeError(
+            f"Given groups={packed.groups()}, weight of size {list(packed.weight.shape)}, expected input{list(x.shape)} to have "
+            f"{packed.channels} channels, but got {x.shape[1]} channels instead"
         )
-    return _FORWARD[dims](numbers, packed.numbers, None, *arguments, packed.dilation(), packed.groups())
+    stride, padding, dilation = packed.stride(), packed.padding(), packed.dilation()
+    integers, spans = codes(x), [d * (k - 1) for d, k in zip(dilation, taps, strict=True)]
+    if packed.transpose():
+        more = packed.output_padding()
+        sizes = [
+            (i - 1) * s - 2 * p + span + o + 1 for i, s, p, span, o in zip(x.shape[2:], stride, padding, spans, more, strict=True)
+        ]
+        spread = [(i - 1) * s + 1 for i, s in zip(x.shape[2:], stride, strict=True)]
+        wide = torch.full((*x.shape[:2], *spread), x.q_zero_point(), dtype=integers.dtype)
+        wide[(..., *[slice(None, None, s) for s in stride])] = integers
+        integers, padding, stride = wide, [span - p for span, p in zip(spans, padding, strict=True)], [1] * dims
+    else:
+        sizes = [(i + 2 * p - span - 1) // s + 1 for i, s, p, span in zip(x.shape[2:], stride, padding, spans, strict=True)]
+    if min(sizes) < 1:
+        raise RuntimeError(f"Calculated output size per channel: {sizes}. Output size is too small")
+    last = _channels_last(integers)
+    geometry = Geometry(
+        tuple(last.shape[1:4]), _three(sizes, 1), _three(taps, 1), _three(stride, 1), _three(padding, 0), _three(dilation, 1)
+    )
+    return last.movedim(-1, 1), geometry, sizes
 
 
-def _column(vector: Any, dims: int) -> Any:
-    return vector.reshape(1, -1, *[1] * dims)
+def _product(x: Any, packed: ConvParams, result: str, scalars: Any) -> Any:
+    """The convolution as `result` says, with its channels last in memory."""
+    image, geometry, sizes = _geometry(x, packed)
+    w = packed.rows
+    count, columns = x.shape[0], w.columns * w.groups
+    dtype = CODES[torch.quint8] if result == "codes" else float32
+    out = Layout.contiguous((count, *sizes, columns), dtype, x._layout.device)
+    return multiply(image, w, out, result, scalars, geometry).movedim(-1, 1)  # type: ignore[attr-defined]
 
 
 def _convolved(x: Any, packed: ConvParams, scale: float, zero_point: int, relu: bool = False) -> Any:
+    _check(x, packed)
+    made = _product(x, packed, "codes", scalars_of(x, scale, zero_point, x.dtype, relu))
+    return wrapped(made.view(CODES[x.dtype]), PerTensor(float(scale), int(zero_point)), x.dtype)
+
+
+def _check(x: Any, packed: ConvParams) -> None:
     if not isinstance(x, QuantizedTensor) or x.dtype not in (torch.quint8, torch.qint8):
         raise RuntimeError(f"quantized::conv{packed.dims}d takes a tensor of quint8 or qint8, not {x.dtype}")
-    sums = _sums(x, packed)
-    units = packed.scales * x.q_scale()
-    bias = 0.0 if packed.bias() is None else _column(packed.bias().detach() / units, packed.dims)
-    return rounded(sums, bias, _column(units / scale, packed.dims), scale, zero_point, x.dtype, relu)
 
 
 def _added(x: Any, other: Any, packed: ConvParams, scale: float, zero_point: int, relu: bool = False) -> Any:
     """The convolution and another quantized tensor added, rounded once."""
-    units = _column(packed.scales * x.q_scale(), packed.dims)
-    made = _sums(x, packed) * units + other.dequantize()
-    if packed.bias() is not None:
-        made = made + _column(packed.bias().detach(), packed.dims)
+    _check(x, packed)
+    made = _product(x, packed, "floats", in_float(x, False)) + other.dequantize()
     return torch.quantize_per_tensor(made.relu() if relu else made, scale, zero_point, x.dtype)
 
 

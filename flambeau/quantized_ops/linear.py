@@ -1,40 +1,26 @@
 """Products of quantized tensors with packed weights: linear, linear_dynamic and their kin.
 
-The integers are multiplied as int8 and summed in int32 (codegen.products takes them in pairs), the activations' shifted to be
-signed; what the zero points add is a number for each row of the weight. The sums are scaled, get the bias and are rounded in
-one pass. Stands on ops.linalg.int_mm and ops.quantized.
+Each is one kernel (ops.quantized.products): bytes are multiplied and summed in int32, what the zero points add is taken away as
+integers, and the sums are scaled, get the bias and are rounded. Stands on ops.quantized.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import flambeau as torch
-from flambeau.base.dtype import float32, int8, int32
+from flambeau.base.dtype import float32
+from flambeau.base.layout import Layout
 from flambeau.core.operator.unsupported import not_run
-from flambeau.ops.linalg.int_mm import _wide_product
 from flambeau.ops.quantized.conversion import _choose_qparams_per_tensor, _inverse
-from flambeau.ops.quantized.rounding import codes_of, requantized_sums, scaled_sums
+from flambeau.ops.quantized.products import multiply
 from flambeau.ops.quantized.tensor import CODES, RANGES, PerTensor, QuantizedTensor, codes, wrapped
 from flambeau.quantized_ops.packed import HalfLinearParams, LinearParams
 
-__all__ = ["OPERATORS", "dynamic", "rounded"]
+__all__ = ["OPERATORS", "dynamic", "in_float", "scalars_of"]
 
 F = torch.nn.functional
-
-
-def _sums(signed: Any, zero_point: int, packed: LinearParams) -> tuple[Any, Any]:
-    """The sums of products in int32 (rows, out), and what is to be added to them for the zero points: (out) or (rows, out).
-
-    signed: int8 (rows, in), of which zero_point stands for 0.
-    """
-    if signed.shape[1] != packed.codes.shape[1]:
-        raise RuntimeError(f"The number of rows in the packB should be equal to K: {signed.shape[1]}")
-    made = _wide_product(signed, packed.codes.t())
-    more = packed.sums * -zero_point
-    if packed.zero_points is not None:
-        more = more - packed.zero_points * signed.sum(1, True, dtype=int32)
-    return made, more
 
 
 def _rows(x: Any) -> Any:
@@ -43,32 +29,42 @@ def _rows(x: Any) -> Any:
     return x.reshape(-1, x.shape[-1])
 
 
-def _signed(x: Any) -> tuple[Any, int]:
-    """The integers of a quantized tensor as rows of int8, and which of them stands for 0."""
-    integers = _rows(codes(x))
-    if x.dtype is torch.quint8:
-        return (integers ^ 128).view(int8), x.q_zero_point() - 128
-    return integers, x.q_zero_point()
+def unsigned_zero(x: Any) -> int:
+    """The zero point of a quantized tensor whose integers are counted from 0."""
+    return x.q_zero_point() + (128 if x.dtype is torch.qint8 else 0)  # type: ignore[no-any-return]
 
 
-def rounded(sums: Any, bias: Any, multiplier: Any, scale: float, zero_point: int, dtype: Any, relu: bool = False) -> Any:
-    """The quantized tensor of `(sums + bias) * multiplier`, sums being integers of the operands' units."""
+def _product(x: Any, packed: Any, result: str, scalars: Any) -> Any:
+    """The product of rows (m, k) as `result` says."""
+    w = packed.rows
+    if x.shape[1] != w.k:
+        raise RuntimeError(f"The number of rows in the packB should be equal to K: {x.shape[1]}")
+    x = x if x.stride(1) == 1 or x.shape[1] == 1 else x.contiguous()
+    out = Layout.contiguous((x.shape[0], w.columns), CODES[torch.quint8] if result == "codes" else float32, x._layout.device)
+    return multiply(x, w, out, result, scalars)
+
+
+def scalars_of(x: Any, scale: float, zero_point: int, dtype: Any, relu: bool) -> tuple[Any, ...]:
+    """The numbers of a call: a quantized tensor's, and those of a result that is quantized. RuntimeError for a zero point that
+    is out of range.
+    """
     low, high = RANGES[dtype]
     if not low <= zero_point <= high:
         raise RuntimeError(f"output zero_point {zero_point} is out of the range of {dtype}")
-    low = max(low, zero_point) if relu else low
-    made = requantized_sums(sums, bias, multiplier, zero_point=zero_point, low=low, high=high, result=CODES[dtype])
-    return wrapped(made, PerTensor(float(scale), int(zero_point)), dtype)
+    least = max(low, zero_point) if relu else low
+    return x.q_scale(), unsigned_zero(x), 1.0, float(scale), float(zero_point), float(least), float(high)
+
+
+def in_float(x: Any, relu: bool) -> tuple[Any, ...]:
+    """The numbers of a call whose result is float32."""
+    return x.q_scale(), unsigned_zero(x), 1.0, 1.0, 0.0, 0.0 if relu else -math.inf, 0.0
 
 
 def _linear(X: Any, W_prepack: LinearParams, Y_scale_i: float, Y_zero_point_i: int, relu: bool = False) -> Any:
     _check(X)
-    signed, zero_point = _signed(X)
-    sums, more = _sums(signed, zero_point, W_prepack)
-    units = W_prepack.scales * X.q_scale()
-    bias = more.to(float32) if W_prepack.bias() is None else more + W_prepack.bias().detach() / units
-    made = rounded(sums, bias, units / Y_scale_i, Y_scale_i, Y_zero_point_i, X.dtype, relu)
-    return made.reshape(*X.shape[:-1], sums.shape[1])
+    scalars = scalars_of(X, Y_scale_i, Y_zero_point_i, X.dtype, relu)
+    made = _product(_rows(codes(X)), W_prepack, "codes", scalars).view(CODES[X.dtype])
+    return wrapped(made.reshape(*X.shape[:-1], -1), PerTensor(float(Y_scale_i), int(Y_zero_point_i)), X.dtype)
 
 
 def _check(x: Any) -> None:
@@ -87,15 +83,10 @@ def dynamic(X: Any, packed: Any, reduce_range: bool = False, relu: bool = False)
         return half(X, packed, relu)
     rows = _rows(X)
     scale, zero_point = _choose_qparams_per_tensor(rows, reduce_range)
-    highest = -1 if reduce_range else 127
-    signed = codes_of(rows.detach(), _inverse(scale), zero_point - 128, low=-128, high=highest, result=int8)
-    sums, more = _sums(signed, zero_point - 128, packed)
-    units = packed.scales * scale
-    added = more * units
-    if packed.bias() is not None:
-        added = added + packed.bias().detach()
-    made = scaled_sums(sums, units, added, least=0.0 if relu else float("-inf"))
-    return made.reshape(*X.shape[:-1], sums.shape[1])
+    least = 0.0 if relu else -math.inf
+    scalars = scale, zero_point, _inverse(scale), 1.0, 0.0, least, 127.0 if reduce_range else 255.0
+    made = _product(rows.detach(), packed, "floats", scalars)
+    return made.reshape(*X.shape[:-1], made.shape[1])
 
 
 def half(X: Any, packed: Any, relu: bool = False) -> Any:
@@ -147,11 +138,8 @@ def _with_input_quantized(relu: bool) -> Any:
 
 def _in_float(X: Any, packed: Any, relu: bool = False) -> Any:
     """The product of a quantized tensor in float32."""
-    signed, zero_point = _signed(X)
-    sums, added = _sums(signed, zero_point, packed)
-    units = packed.scales * X.q_scale()
-    bias = added * units if packed.bias() is None else added * units + packed.bias().detach()
-    return scaled_sums(sums, units, bias, least=0.0 if relu else float("-inf")).reshape(*X.shape[:-1], sums.shape[1])
+    made = _product(_rows(codes(X)), packed, "floats", in_float(X, relu))
+    return made.reshape(*X.shape[:-1], made.shape[1])
 
 
 def _half_unpacked(X: Any, weight: Any, bias: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.base.lazy_import import kept
+from flambeau.ops.quantized.products import Weights, packed_rows
 from flambeau.ops.quantized.tensor import PerTensor, codes
 
 __all__ = ["CellParams", "ConvParams", "EmbeddingParams", "HalfLinearParams", "LinearParams"]
@@ -29,6 +30,18 @@ class PackedParams:
 
     def _type(self) -> str:
         return f"__torch__.torch.classes.{self.kind}"
+
+
+def weights_of(rows: Any, weight: Any, bias: Any, groups: int = 1) -> Weights:
+    """What kernels read of a quantized weight, whose integers are `rows`: (output channels, all else)."""
+    scales, zeros = scales_and_zeros(weight)
+    flat = rows.reshape(rows.shape[0], -1)
+    sums, whole = flat.sum(1, dtype=torch.int32), None
+    if bool(zeros.any()):
+        whole = zeros.to(torch.int32).expand(rows.shape[0]).contiguous()
+        sums = sums - whole * flat.shape[1]
+    floats = None if bias is None else bias.detach().to(torch.float32).contiguous()
+    return Weights(packed_rows(flat), flat.shape[1], groups, scales.contiguous(), sums, floats, whole)
 
 
 def scales_and_zeros(weight: Any) -> tuple[Any, Any]:
@@ -59,26 +72,9 @@ class LinearParams(PackedParams):
         return LinearParams, (self.weight, self._bias)
 
     @kept
-    def codes(self) -> Any:
-        """The integers (out, in), int8."""
-        return codes(self.weight).contiguous()  # type: ignore[attr-defined]
-
-    @kept
-    def scales(self) -> Any:
-        """float32, of one element or (out)."""
-        return scales_and_zeros(self.weight)[0]
-
-    @kept
-    def zero_points(self) -> Any:
-        """int32, of one element or (out); None if all are 0."""
-        zeros = scales_and_zeros(self.weight)[1]
-        return zeros.to(torch.int32) if bool(zeros.any()) else None
-
-    @kept
-    def sums(self) -> Any:
-        """The sum of each row's integers without their zero points: int32 (out)."""
-        total = self.codes.sum(1, dtype=torch.int32)
-        return total if self.zero_points is None else total - self.zero_points * self.codes.shape[1]
+    def rows(self) -> Weights:
+        """What kernels read."""
+        return weights_of(codes(self.weight), self.weight, self._bias)  # type: ignore[attr-defined]
 
 
 class HalfLinearParams(PackedParams):
@@ -160,19 +156,20 @@ class ConvParams(PackedParams):
         numbers = (self._stride, self._padding, self._dilation, self._groups, self._output_padding, self._transposed)
         return ConvParams, (self.dims, self.weight, self._bias, *numbers)
 
-    @kept
-    def numbers(self) -> Any:
-        """The integers without their zero points, in float32, which holds them and their products exactly."""
-        zeros = scales_and_zeros(self.weight)[1]
-        shape = [1] * self.weight.dim()
-        if zeros.numel() > 1:
-            shape[self.weight.q_per_channel_axis()] = -1
-        return codes(self.weight).to(torch.float32) - zeros.reshape(shape)  # type: ignore[attr-defined]
+    @property
+    def channels(self) -> int:
+        """Channels of the input."""
+        return self.weight.shape[0] if self._transposed else self.weight.shape[1] * self._groups  # type: ignore[no-any-return]
 
     @kept
-    def scales(self) -> Any:
-        """float32, of one element or one for each channel of the result."""
-        return scales_and_zeros(self.weight)[0]
+    def rows(self) -> Weights:
+        """What kernels read: of each output channel the taps, each with all its channels."""
+        integers = codes(self.weight)
+        if self._transposed:
+            taps = integers.shape[2:]
+            turned = integers.reshape(self._groups, -1, integers.shape[1], *taps).transpose(1, 2)  # type: ignore[attr-defined]
+            integers = turned.reshape(-1, turned.shape[2], *taps).flip(list(range(2, 2 + self.dims)))
+        return weights_of(integers.movedim(1, -1), self.weight, self._bias, self._groups)  # type: ignore[attr-defined]
 
 
 class EmbeddingParams(PackedParams):

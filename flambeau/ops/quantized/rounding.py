@@ -1,6 +1,6 @@
 """From numbers to the integers of quantized tensors and back, as scalar expressions: one kernel each.
 
-Stands on core.operator.variants; used by ops.quantized.conversion and quantized_ops.linear.
+Stands on core.operator.variants; used by ops.quantized.conversion.
 """
 
 from __future__ import annotations
@@ -13,16 +13,7 @@ from flambeau.core.operator.variants import pointwise
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
 
-__all__ = [
-    "codes_in_float",
-    "codes_of",
-    "codes_of_kernel",
-    "numbers_in_kernel",
-    "numbers_of",
-    "requantized_sums",
-    "scaled_sums",
-    "small_codes",
-]
+__all__ = ["codes_in_float", "codes_of", "codes_of_kernel", "numbers_in_kernel", "numbers_of", "small_codes"]
 
 _INNER: dict[str, Any] = {"method": False, "function": False, "inplace": False, "out": False, "differentiable": False}
 
@@ -92,18 +83,3 @@ def numbers_of(input: Tensor, scale: Operand, zero_point: Operand):
 def numbers_in_kernel(input: Tensor, scale: Operand, less: Operand):
     """What kernels of quantized tensors do: code * scale - (zero point * scale), as by a fused multiply-add."""
     return input * scale - less
-
-
-@pointwise(kind=lambda common, result: (float32, result), name="_requantized", **_INNER)
-def requantized_sums(
-    sums: Tensor, bias: Operand, multiplier: Operand, zero_point: Number = 0, low: Number = 0, high: Number = 255, result=None
-):
-    """What products do with their sums."""
-    return _held(s.round((sums + bias) * multiplier) + zero_point, low, high, result)
-
-
-@pointwise(kind=lambda common: (float32, float32), name="_scaled_sums", **_INNER)
-def scaled_sums(sums: Tensor, multiplier: Operand, bias: Operand, least: Number = 0):
-    """Sums as numbers, none below `least`."""
-    made = sums * multiplier + bias
-    return s.where(made < least, least, made)

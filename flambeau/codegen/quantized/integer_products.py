@@ -1,0 +1,281 @@
+"""Products and convolutions of quantized activations and weights: bytes are gathered, multiplied, summed in int32 and finished.
+
+A task is some rows of the result (the pixels of a convolution), and some of its columns (output channels). It first puts its rows
+of activations into working memory as unsigned bytes, one behind the other: as they lie, as the patches that a convolution sees,
+with the zero point for what is outside of the image, or as numbers that are quantized on the way. Weights lie in rows along k
+as they were packed, (n, k) bytes, each group's behind the other's. Of the sums are taken what the activations' zero point adds to
+them, a number for each column, and what the weights' do; then they are scaled, get the bias, and are rounded.
+
+Stands on dots.py; steps.py plans with it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flambeau.codegen.builder import BUFFER_WORDS, Odometer, Value, module
+from flambeau.codegen.cpu import vector_bytes
+from flambeau.codegen.jit import compiled
+from flambeau.codegen.kernel import Kernel, suffix, vector
+from flambeau.codegen.llvm import LIGHT
+from flambeau.codegen.quantized import dots
+
+#: Sizes of a task and numbers of tasks, the result's sizes and strides, the geometry of patches, and working memory, in bytes.
+CONSTANTS = tuple(
+    """
+    rows columns k depth tasks_rows tasks_columns task_rows task_columns block out_row scale_step
+    out_d out_h out_w in_d in_h in_w image plane line pixel channels taps_d taps_h taps_w together
+    stride_d stride_h stride_w padding_d padding_h padding_w dilation_d dilation_h dilation_w
+    thread_bytes sums_place factors_place totals_place""".split()
+)
+OUT, X, WEIGHTS, SCALES, SUMS = range(5)  # buffers; behind them the bias and the weights' zero points, where there are any
+#: Numbers of a call: scale and zero point of the activations (as unsigned bytes) and 1 / scale; of the result its scale, its zero
+#: point, and the least and the greatest code (or number).
+SCALARS = "fifffff"
+CHUNK = 16  # bytes that are moved at once
+SLACK = 64  # bytes behind the last row, where moves may write
+
+
+class Form(NamedTuple):
+    """How bytes are multiplied; rows to a tile; whether activations are "unsigned" or "signed" bytes, or "floats" to quantize;
+    whether there is a bias, and whether weights have zero points; whether results are "codes", "floats", or the "sums".
+    """
+
+    how: str
+    rows: int
+    source: str
+    bias: bool
+    zeros: bool
+    result: str
+
+
+class _Task:
+    """Emits the work on a task, number `index` of the range."""
+
+    def __init__(self, f: Kernel, form: Form, index: Value) -> None:
+        self.f, self.form = f, form
+        c = self.c = f.constants(CONSTANTS)
+        self.lanes = vector_bytes() // 4
+        group, rest = (
+            index.unsigned_div(c["tasks_rows"] * c["tasks_columns"]),
+            index.unsigned_rem(c["tasks_rows"] * c["tasks_columns"]),
+        )
+        self.i0 = rest.unsigned_div(c["tasks_columns"]) * c["task_rows"]
+        self.j0 = rest.unsigned_rem(c["tasks_columns"]) * c["task_columns"]
+        self.down = f.minimum(c["task_rows"], c["rows"] - self.i0)
+        self.across = f.minimum(c["task_columns"], c["columns"] - self.j0)
+        self.first = group * c["columns"] + self.j0  # of the columns of all groups
+        self.group = group
+        memory = f.at("i8", f.scratch(f.i64(0)), f["thread"] * c["thread_bytes"])
+        self.a = memory
+        self.sums = f.at("i8", memory, c["sums_place"])
+        self.factors = f.at("i8", memory, c["factors_place"])
+        self.totals = f.at("i8", memory, c["totals_place"])
+        scalars = BUFFER_WORDS + len(_buffers(form))
+        names = ("scale", "zero", "inverse", "out_scale", "out_zero", "low", "high")
+        words = {name: f.parameter(scalars + i) for i, name in enumerate(names)}
+        self.zero = words.pop("zero")
+        self.number = {name: f.convert(f.convert(word, "double", "bitcast"), "float", "fptrunc") for name, word in words.items()}
+
+    def emit(self) -> None:
+        f, c, form = self.f, self.c, self.form
+        self._rows()
+        if form.result != "sums":
+            self._factors()
+        with f.loop(0, self.across, c["block"]) as block:
+            columns = f.minimum(c["block"], self.across - block)
+            with f.loop(0, self.down, form.rows) as i:
+                last = f.minimum(self.down - i, form.rows) - 1
+                a = f.at("i8", self.a, i * c["depth"])
+                with f.loop(0, columns, dots.columns(form.rows)) as j:
+                    b = f.at("i8", f.buffer(WEIGHTS), (self.first + block + j) * c["depth"])
+                    goal = f.at("i32", self.sums, j)
+                    operands = (c["depth"], a, c["depth"], last, b, c["depth"], columns - j, goal, self.sums_row())
+                    f.call("void", f"dots_{form.rows}", *operands, declare=False)
+                with f.loop(0, last + 1) as row:
+                    self._finish(block, i + row, f.at("i32", self.sums, row * self.sums_row()), columns)
+
+    def sums_row(self) -> Value:
+        return self.c["block"] + dots.STORED + self.lanes
+
+    # ---------------------------------------------------------------- activations
+
+    def _rows(self) -> None:
+        """The task's rows as unsigned bytes."""
+        f, c, form = self.f, self.c, self.form
+        place = Odometer(f, [f.i64(1 << 62), c["out_d"], c["out_h"], c["out_w"]], self.i0)
+        with f.loop(0, self.down) as i:
+            goal = f.at("i8", self.a, i * c["depth"])
+            if form.source == "floats":
+                self._quantized(f.at("float", f.buffer(X), (self.i0 + i) * c["pixel"]), goal)
+            else:
+                self._patch(place.read(), goal)
+            if form.zeros:
+                total = f.variable("i32", 0)
+                with f.loop(0, c["k"]) as at:
+                    total.add(f.convert(f.load("i8", goal, at), "i32", "sext" if form.how == dots.SIGNED else "zext"))
+                f.store(total.get(), f.at("i32", self.totals, i))
+            place.advance()
+
+    def _quantized(self, source: Value, goal: Value) -> None:
+        """Numbers, rounded to integers and held to their range."""
+        f, c, lanes = self.f, self.c, self.lanes
+        wide = vector("float", lanes)
+        inverse, zero, high = (
+            f.splat(value, lanes)
+            for value in (self.number["inverse"], f.convert(self.zero, "float", "sitofp"), self.number["high"])
+        )
+
+        def codes(x: Value) -> Value:
+            steps = _round(f, f.fma(x, inverse, zero))
+            held = f.select(steps <= 0.0, f.value(0.0, wide), f.select(steps < high, steps, high))
+            return f.convert(self._stored(f.convert(held, vector("i32", lanes), "fptosi")), vector("i8", lanes), "trunc")
+
+        whole = c["k"] & -lanes
+        with f.loop(0, whole, lanes) as at:
+            f.store(codes(f.load(wide, source, at, align=4)), goal, at, align=1)
+        with f.loop(whole, c["k"], lanes) as at:
+            f.store(codes(f.masked_load(wide, f.at("float", source, at), f.mask(c["k"] - at, lanes), 4)), goal, at, align=1)
+
+    def _stored(self, value: Value) -> Value:
+        """An unsigned byte as tiles read it."""
+        return value ^ 128 if self.form.how == dots.SIGNED else value
+
+    def _patch(self, place: list[Value], goal: Value) -> None:
+        """What one row of the result is made of."""
+        f, c = self.f, self.c
+        image, d, h, w = place
+        source = f.at("i8", f.buffer(X), image * c["image"] + self.group * c["channels"])
+        at = f.variable("i64", 0)
+        line = c["taps_w"] * c["channels"]
+        first_w = w * c["stride_w"] - c["padding_w"]
+        with f.loop(0, c["taps_d"]) as tap_d, f.loop(0, c["taps_h"]) as tap_h:
+            z = d * c["stride_d"] - c["padding_d"] + tap_d * c["dilation_d"]
+            y = h * c["stride_h"] - c["padding_h"] + tap_h * c["dilation_h"]
+            inside = f.emit("i1", f"and i1 {z.unsigned_below(c['in_d']).name}, {y.unsigned_below(c['in_h']).name}")
+            with f.branches(inside) as otherwise:
+                row = f.at("i8", source, z * c["plane"] + y * c["line"])
+                with f.loop(0, c["taps_w"], c["together"]) as tap_w:
+                    x = first_w + tap_w * c["dilation_w"]
+                    many = c["together"]
+                    left = f.minimum(f.maximum(f.i64(0) - x, 0), many)
+                    right = f.maximum(f.minimum(c["in_w"] - x, many), left)
+                    self._fill(goal, at, left * c["channels"])
+                    self._copy(f.at("i8", row, (x + left) * c["pixel"]), goal, at, (right - left) * c["channels"])
+                    self._fill(goal, at, (many - right) * c["channels"])
+                otherwise()
+                self._fill(goal, at, line)
+
+    def _fill(self, goal: Value, at: object, count: Value) -> None:
+        """`count` zero points, and perhaps more behind them."""
+        f = self.f
+        byte = f.splat(f.convert(self._stored(self.zero), "i8", "trunc"), CHUNK)
+        with f.loop(0, count, CHUNK) as more:
+            f.store(byte, goal, at.get() + more, align=1)  # type: ignore[attr-defined]
+        at.add(count)  # type: ignore[attr-defined]
+
+    def _copy(self, source: Value, goal: Value, at: object, count: Value) -> None:
+        """`count` bytes, none of which is read past the last."""
+        f = self.f
+        to = f.at("i8", goal, at.get())  # type: ignore[attr-defined]
+        flips = (self.form.source == "signed") != (self.form.how == dots.SIGNED)
+
+        def move(place: Value, size: int) -> None:
+            type = vector("i8", size) if size > 1 else "i8"
+            value = f.load(type, source, place, align=1)
+            f.store(value ^ -128 if flips else value, to, place, align=1)
+
+        with f.branches(count < CHUNK) as otherwise:
+            done = f.variable("i64", 0)
+            for size in (8, 4):
+                with f.when(done.get() + size <= count):
+                    move(done.get(), size)
+                    done.add(size)
+            with f.loop(done.get(), count) as place:
+                move(place, 1)
+            otherwise()
+            with f.loop(0, count - CHUNK, CHUNK) as place:
+                move(place, CHUNK)
+            move(count - CHUNK, CHUNK)
+        at.add(count)  # type: ignore[attr-defined]
+
+    # ---------------------------------------------------------------- results
+
+    def _factors(self) -> None:
+        """What sums of the task's columns are multiplied by, and what is added before that (or after it, for floats)."""
+        f, c, form, lanes = self.f, self.c, self.form, self.lanes
+        wide = vector("float", lanes)
+        with f.loop(0, self.across, lanes) as j:
+            mask = f.mask(self.across - j, lanes)
+
+            def column(type: str, slot: int, mask: Value = mask, j: Value = j) -> Value:
+                element = type[type.index("x") + 2 : -1]
+                return f.masked_load(type, f.at(element, f.buffer(slot), self.first + j), mask, 4)
+
+            one = f.splat(f.load("float", f.buffer(SCALES)), lanes)
+            scales = f.select(f.splat(c["scale_step"].equals(0), lanes), one, column(wide, SCALES))
+            units = scales.exact_mul(f.splat(self.number["scale"], lanes))
+            codes = form.result == "codes"
+            f.store(units / f.splat(self.number["out_scale"], lanes) if codes else units, self.factors, j * 3, align=4)
+            if form.bias:
+                bias = column(wide, SUMS + 1)
+                f.store(bias / units if codes else bias, self.factors, j * 3 + lanes, align=4)
+            zero = self.zero - 128 if form.how == dots.SIGNED else self.zero
+            less = column(vector("i32", lanes), SUMS) * f.splat(f.convert(zero, "i32", "trunc"), lanes)
+            f.store(less, self.factors, j * 3 + 2 * lanes, align=4)
+
+    def _finish(self, block: Value, row: Value, sums: Value, columns: Value) -> None:
+        """A row of sums into the result."""
+        f, c, form, lanes = self.f, self.c, self.form, self.lanes
+        item = {"codes": "i8", "floats": "float", "sums": "i32"}[form.result]
+        goal = f.at(item, f.buffer(OUT), (self.i0 + row) * c["out_row"] + self.first + block)
+        whole = columns & -lanes
+        total = f.load("i32", f.at("i32", self.totals, row)) if form.zeros else None
+        with f.loop(0, whole, lanes) as j:
+            f.store(self._finished(sums, block, j, total), goal, j, align=1)
+        with f.when(whole < columns):
+            rest = f.stack(item, lanes, align=64)
+            f.store(self._finished(sums, block, whole, total), rest, align=1)
+            with f.loop(whole, columns) as j:
+                f.store(f.load(item, rest, j - whole), goal, j)
+
+    def _finished(self, sums: Value, block: Value, j: Value, total: Value | None) -> Value:
+        f, form, lanes = self.f, self.form, self.lanes
+        wide, integers = vector("float", lanes), vector("i32", lanes)
+        value = f.load(integers, sums, j, align=4)
+        if form.result == "sums":
+            return value
+        at = (block + j) * 3
+        value = value - f.load(integers, self.factors, at + 2 * lanes, align=4)
+        if total is not None:
+            place = f.at("i32", f.buffer(SUMS + 1 + form.bias), self.first + block + j)
+            zeros = f.masked_load(integers, place, f.mask(self.across - block - j, lanes), 4)
+            value = value - zeros * f.splat(total, lanes)
+        number = f.convert(value, wide, "sitofp")
+        factor = f.load(wide, self.factors, at, align=4)
+        added = f.load(wide, self.factors, at + lanes, align=4) if form.bias else None
+        low, high, zero = (f.splat(self.number[name], lanes) for name in ("low", "high", "out_zero"))
+        if form.result == "floats":
+            made = number.exact_mul(factor) if added is None else f.fma(number, factor, added)
+            return f.select(made < low, low, made)
+        made = (number if added is None else number + added).exact_mul(factor)
+        steps = _round(f, made) + zero
+        held = f.select(steps <= low, low, f.select(steps < high, steps, high))
+        return f.convert(f.convert(held, integers, "fptosi"), vector("i8", lanes), "trunc")
+
+
+def _buffers(form: Form) -> tuple[str, ...]:
+    return ("out", "x", "weights", "scales", "sums", *(("bias",) if form.bias else ()), *(("zeros",) if form.zeros else ()))
+
+
+def _round(f: Kernel, value: Value) -> Value:
+    return f.call(value.type, f"llvm.rint.{suffix(value.type)}", value)
+
+
+@compiled(LIGHT)
+def product_kernel(form: Form) -> str:
+    """The range is tasks; its constants are CONSTANTS."""
+    f = Kernel()
+    with f.loop(f["begin"], f["end"]) as index:
+        _Task(f, form, index).emit()
+    return module(dots.tile(form.how, form.rows), f)

@@ -1,0 +1,203 @@
+"""Kernels of quantized products and convolutions: exact sums, whatever the shapes, and nothing read past an operand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flambeau as torch
+from flambeau.codegen.quantized import dots
+from flambeau.codegen.quantized import integer_products as kernels
+from flambeau.nn import functional as F
+from flambeau.ops.quantized import products
+from tests.test_memory_safety import guarded, survives
+
+q = torch.ops.quantized
+
+
+def quantized(shape, scale=0.05, zero_point=60, dtype=torch.quint8):
+    return torch._make_per_tensor_quantized_tensor(
+        torch.randint(0, 256, shape, dtype=torch.uint8).view(torch.uint8 if dtype is torch.quint8 else torch.int8),
+        scale,
+        zero_point,
+    )
+
+
+def weight(shape, zero_point=0):
+    """Integers of all values, which the sums of a few products with 255 don't fit into 16 bits of."""
+    integers = torch.randint(-128, 128, shape, dtype=torch.int8)
+    integers.flatten()[: integers.numel() // 2] = -128
+    return torch._make_per_tensor_quantized_tensor(integers, 0.02, zero_point)
+
+
+def whole(x):
+    """Integers without their zero point, in float64: sums of their products are exact."""
+    return x.int_repr().double() - x.q_zero_point()
+
+
+def rounded(sums, x, w, bias, scale, zero_point, low, high):
+    """What is specified of sums of integers, step by step in float32."""
+    units = np.float32(np.float32(w.q_scale()) * np.float32(x.q_scale()))
+    numbers = sums.numpy().astype(np.float32)
+    if bias is not None:
+        numbers = numbers + bias.numpy() / units
+    steps = np.rint(numbers * (units / np.float32(scale))) + np.float32(zero_point)
+    return torch.from_numpy(np.clip(steps, low, high))
+
+
+@pytest.fixture(params=["own", dots.PLAIN])
+def how(request, monkeypatch):
+    """The processor's own way of multiplying bytes, and the one of processors without any."""
+    if request.param != "own":
+        monkeypatch.setattr(dots, "way", lambda: request.param)
+        products._plans.clear()
+        yield request.param
+        products._plans.clear()
+    else:
+        yield dots.way()
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 1), (1, 13), (2, 4), (3, 3), (5, 7), (40, 100), (131, 12)])
+@pytest.mark.parametrize("k", [1, 15, 16, 33, 200])
+def test_products_are_exact(how, rows, columns, k):
+    for dtype in (torch.quint8, torch.qint8):
+        for zero_point in (0, 3):
+            x, w, bias = quantized((rows, k), dtype=dtype), weight((columns, k), zero_point), torch.randn(columns)
+            packed = q.linear_prepack(w, bias)
+            sums, (low, high) = whole(x) @ whole(w).t(), (0, 255) if dtype is torch.quint8 else (-128, 127)
+            made = q.linear(x, packed, 3.0, 20)
+            assert torch.equal(made.int_repr().float(), rounded(sums, x, w, bias, 3.0, 20, low, high))
+            made = q.linear_relu(x, packed, 3.0, 20)
+            assert torch.equal(made.int_repr().float(), rounded(sums, x, w, bias, 3.0, 20, 20, high))
+
+
+@pytest.mark.parametrize("rows, k, columns", [(1, 1, 1), (1, 64, 9), (3, 33, 5), (20, 100, 16)])
+def test_dynamic_products(how, rows, k, columns):
+    x, w, bias = torch.randn(rows, k), weight((columns, k), 2), torch.randn(columns)
+    scale, zero_point = torch._choose_qparams_per_tensor(x, True)
+    steps = np.clip(np.rint(x.numpy() / np.float32(scale) + zero_point), 0, 127)
+    numbers = (torch.from_numpy(steps).double() - zero_point) @ whole(w).t() * (scale * w.q_scale()) + bias
+    made = q.linear_dynamic(x, q.linear_prepack(w, bias), True)
+    torch.testing.assert_close(made, numbers.float())
+    torch.testing.assert_close(q.linear_relu_dynamic(x, q.linear_prepack(w, bias), True), numbers.float().relu())
+    strided = q.linear_dynamic(x.t().contiguous().t(), q.linear_prepack(w, bias), True)
+    assert torch.equal(strided, made)
+
+
+CONVOLUTIONS = [
+    # dims, channels, output channels, groups, taps, stride, padding, dilation
+    (1, 3, 5, 1, 3, 2, 1, 1),
+    (1, 8, 8, 8, 3, 1, 2, 2),
+    (2, 3, 8, 1, 7, 2, 3, 1),
+    (2, 16, 20, 1, 1, 1, 0, 1),
+    (2, 16, 20, 1, 1, 2, 0, 1),
+    (2, 6, 9, 3, 3, 1, 1, 2),
+    (2, 17, 17, 17, 3, 1, 1, 1),
+    (2, 32, 64, 32, 3, 2, 1, 1),
+    (2, 20, 4, 1, 3, 1, 4, 1),
+    (3, 4, 6, 2, 2, 1, 1, 1),
+    (3, 6, 6, 6, 3, 2, 1, 1),
+]
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def test_convolutions_are_exact(how, case):
+    dims, channels, out, groups, taps, stride, padding, dilation = case
+    numbers = [stride] * dims, [padding] * dims, [dilation] * dims, groups
+    convolution = (F.conv1d, F.conv2d, F.conv3d)[dims - 1]
+    x = quantized((2, channels, *(9, 8, 7)[:dims]))
+    for w in (weight((out, channels // groups, *[taps] * dims)), weight((out, channels // groups, *[taps] * dims), 5)):
+        bias = torch.randn(out)
+        packed = getattr(q, f"conv{dims}d_prepack")(w, bias, *numbers)
+        sums = convolution(whole(x), whole(w), None, *numbers)
+        wanted = rounded(sums, x, w, bias.reshape(-1, *[1] * dims), 4.0, 30, 0, 255)
+        operator = getattr(q, f"conv{dims}d") if dims == 1 else getattr(q, f"conv{dims}d").new
+        made = operator(x, packed, 4.0, 30)
+        assert torch.equal(made.int_repr().float(), wanted)
+        assert made.is_contiguous(memory_format=torch.channels_last) or dims != 2
+        strided = operator(x.transpose(-1, -2).contiguous().transpose(-1, -2) if dims > 1 else x, packed, 4.0, 30)
+        assert torch.equal(strided.int_repr(), made.int_repr())
+
+
+@pytest.mark.parametrize("stride, padding, dilation, groups", [(1, 0, 1, 1), (2, 1, 1, 2), (3, 2, 2, 1), (2, 3, 1, 4)])
+def test_transposed_convolutions_are_exact(stride, padding, dilation, groups):
+    x, w, bias = quantized((2, 8, 6, 5)), weight((8, 8 // groups, 3, 3)), torch.randn(8)
+    more = [stride - 1] * 2
+    packed = q.conv_transpose2d_prepack(w, bias, [stride] * 2, [padding] * 2, more, [dilation] * 2, groups)
+    sums = F.conv_transpose2d(whole(x), whole(w), None, stride, padding, more, groups, dilation)
+    wanted = rounded(sums, x, w, bias.reshape(-1, 1, 1), 4.0, 30, 0, 255)
+    assert torch.equal(q.conv_transpose2d(x, packed, 4.0, 30).int_repr().float(), wanted)
+
+
+def test_what_does_not_fit_is_refused():
+    packed = q.conv2d_prepack(weight((4, 3, 3, 3)), None, [1, 1], [0, 0], [1, 1], 1)
+    with pytest.raises(RuntimeError, match="to have 3 channels, but got 4 channels instead"):
+        q.conv2d.new(quantized((1, 4, 5, 5)), packed, 1.0, 0)
+    with pytest.raises(RuntimeError, match="Output size is too small"):
+        q.conv2d.new(quantized((1, 3, 2, 5)), packed, 1.0, 0)
+    with pytest.raises(RuntimeError, match="out of the range"):
+        q.conv2d.new(quantized((1, 3, 5, 5)), packed, 1.0, 256)
+    with pytest.raises(RuntimeError, match="should be equal to K"):
+        q.linear(quantized((2, 5)), q.linear_prepack(weight((3, 4)), None), 1.0, 0)
+
+
+def test_nothing_is_read_past_an_operand():
+    """Activations and weights end, or begin, where a page can't be touched."""
+    make = torch._make_per_tensor_quantized_tensor
+
+    def both():
+        for front in (False, True):
+            for rows, k, columns in ((1, 16, 1), (2, 5, 3), (4, 32, 13), (7, 48, 5), (30, 33, 40)):
+                for floats in (False, True):
+                    x = guarded((rows, k), np.float32 if floats else np.uint8, front)
+                    w = guarded((columns, k), np.int8, front)
+                    packed = q.linear_prepack(
+                        torch._make_per_tensor_quantized_tensor(w, 0.1, 1), guarded((columns,), front=front)
+                    )
+                    if floats:
+                        q.linear_dynamic(x, packed)
+                    else:
+                        q.linear(make(x, 0.1, 3), packed, 1.0, 0)
+            for dims, channels, out, groups, taps, stride, padding, dilation in CONVOLUTIONS:
+                w = guarded((out, channels // groups, *[taps] * dims), np.int8, front)
+                x = guarded((2, *(9, 8, 7)[:dims], channels), np.uint8, front).movedim(-1, 1)
+                weights = torch._make_per_tensor_quantized_tensor(w, 0.1, 0)
+                packed = getattr(q, f"conv{dims}d_prepack")(
+                    weights, None, [stride] * dims, [padding] * dims, [dilation] * dims, groups
+                )
+                operator = getattr(q, f"conv{dims}d") if dims == 1 else getattr(q, f"conv{dims}d").new
+                operator(make(x, 0.1, 3), packed, 1.0, 0)
+
+    survives(both)
+
+
+@pytest.mark.parametrize(
+    "triple, features, way, size, instruction",
+    [
+        ("x86_64-unknown-linux-gnu", "+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512vnni", dots.VNNI, 64, "vpdpbusd"),
+        ("x86_64-unknown-linux-gnu", "+avx2,+avxvnni", dots.VNNI, 32, "vpdpbusd"),
+        ("x86_64-unknown-linux-gnu", "+avx2", dots.PAIRS, 32, "vpmaddwd"),
+        ("x86_64-unknown-linux-gnu", "+sse4.1", dots.PAIRS, 16, "pmaddwd"),
+        ("aarch64-unknown-linux-gnu", "+dotprod", dots.SIGNED, 16, "sdot"),
+        ("aarch64-unknown-linux-gnu", "+neon", dots.PLAIN, 16, "saddw"),
+    ],
+)
+def test_other_processors_have_their_instructions(monkeypatch, triple, features, way, size, instruction):
+    """What can't run here is compiled for them, and has the instruction in its inner loop."""
+    llvm = pytest.importorskip("llvmlite.binding")
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        target = llvm.Target.from_triple(triple)
+    except RuntimeError:
+        pytest.skip("LLVM was built without this processor")
+    for module in (dots, kernels):
+        monkeypatch.setattr(module, "vector_bytes", lambda: size)
+    form = kernels.Form(way, 3, "unsigned", True, True, "codes")
+    module = llvm.parse_assembly(kernels.product_kernel.__wrapped__(form))
+    machine = target.create_target_machine(features=features, opt=1)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    text = machine.emit_assembly(module)
+    assert text.count(instruction) >= 9
