@@ -45,7 +45,8 @@ class Entry:
 
     def __init__(self, recorder: Recorder, replay: Replay, recipe: Recipe, tensors: list[Tensor]) -> None:
         self.guards = recorder.guards
-        self.check, self.reasons = recorder.guards.finish()
+        self.look = recorder.guards.finish()
+        self.searched = 0  # how often entries of dicts were not where they had been
         self.replay, self.build, self.effects = replay, recipe.build, recipe.effects
         self.pinned = frozenset(key for key in recorder.tensors if key not in recorder.arguments)
         self.bare = [i for i, x in enumerate(tensors) if id(x) in recorder.bare]
@@ -53,12 +54,17 @@ class Entry:
 
     def answer(self, tensors: list[Tensor]) -> Any:
         """The call's result. Unfit, with the reason, where the program can't give it; nothing has happened then."""
+        check, reasons = self.look
         try:
-            failed = self.check()
+            failed = check()
         except Exception as error:  # of a question in Python: a set that another thread changes, say
             raise Unfit(f"a look failed: {error!r}") from None
         if failed >= 0:
-            raise Unfit(self.reasons[failed])
+            raise Unfit(reasons[failed])
+        if failed == guards.BY_SEARCH:
+            self.searched += 1
+            if not self.searched & (self.searched - 1):  # rarely, if they are moved again and again
+                self.look = self.guards.finish()
         if not self.pinned.isdisjoint(map(id, tensors)):
             raise Unfit("an argument is a tensor of the surroundings")
         if self.bare and any(tensors[i].__dict__ for i in self.bare):

@@ -2,8 +2,9 @@
 
 A guard is four words: what to look at, and what was there. `Guards` collects them (each once), holds the objects whose addresses
 they name, and gives one native function that finds the first that doesn't hold any more. A look costs some nanoseconds: a word is
-one load; an entry of a dict is one search, which is saved while the dict's version tag stands (CPython 3.11 and 3.12).
-Stands on codegen.builder and cpython.
+one load; an entry of a dict is one search. Searches are saved while the dict's version tag stands (CPython 3.11 and 3.12), or,
+where there are none, while its table lies where it lay and each key and value that matters is in its old place, one load each.
+Stands on codegen.builder, cpython and dict_tables.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import Any
 
 from flambeau.codegen.builder import Function, Value, module
 from flambeau.codegen.jit import compiled_module
-from flambeau.codegen.runtime import state
+from flambeau.codegen.runtime import dict_tables, state
 from flambeau.codegen.runtime.cpython import BYTES_DATA, OBJECT_HEADER
 from flambeau.codegen.runtime.launch import METH_NOARGS, definition, new_function
 
 __all__ = ["Guards", "available"]
 
-WORD, NOT_WORD, HALF, ITEM, ELEMENT, VALUE, ITEM_VALUE, ELEMENT_VALUE, TAG, CALL, DICT_OF = range(11)
+WORD, NOT_WORD, HALF, ITEM, ELEMENT, VALUE, ITEM_VALUE, ELEMENT_VALUE, TAG, CALL, DICT_OF, TABLE = range(12)
+ALL_HOLD, BY_SEARCH = -1, -2  # answers: all hold; all hold, but entries of a dict had to be searched for
 GUARD_WORDS = 4
 HEAD = 3  # before the guards: how many they are, and the addresses of float and True, which are other ones in every process
 SIZE_OF_VARIABLE = OBJECT_HEADER  # PyVarObject.ob_size
@@ -106,13 +108,13 @@ def available() -> bool:
 
 
 def _check_function() -> Function:
-    """check(words) -> the index of the first guard that doesn't hold, or -1."""
+    """check(words) -> the index of the first guard that doesn't hold, or ALL_HOLD, or BY_SEARCH."""
     f = Function("fb_guards", [("self", "ptr"), ("nothing", "ptr")], "ptr")
     words = f.at("i64", f.at("i8", f["self"], BYTES_DATA), 0)
     count, of_float, true = (f.load("i64", words, i) for i in range(HEAD))
     guards = f.at("i64", words, HEAD)
     kept, last = f.variable("i64", 0), f.variable("i64", 0)  # a dict whose entries are being compared: its guard, and their end
-    at = f.variable("i64", 0)
+    at, answer = f.variable("i64", 0), f.variable("i64", ALL_HOLD)
 
     def fail() -> None:
         f.ret(f.call("ptr", "PyLong_FromLongLong", at.get()))
@@ -168,6 +170,25 @@ def _check_function() -> Function:
                 otherwise()
                 kept.set(f.address(guard))
                 last.set(at.get() + c)
+        with f.when(kind.equals(TABLE)):  # the row behind it has more of the table, then come places, then searches
+            more = f.at("i64", guard, GUARD_WORDS)
+            keys, values = (f.load("i64", f.at("i8", place, part)) for part in (dict_tables.KEYS, dict_tables.VALUES))
+            shape, searches, values_then, entries = (f.load("i64", more, i) for i in range(4))
+            alike = f.variable("i1", keys.equals(b) & values.equals(values_then))
+            with f.when(alike.get()):
+                table = f.pointer(keys)
+                alike.set(f.load("i64", f.at("i8", table, dict_tables.ENTRIES)).equals(entries))
+                found = f.convert(f.load("i32", f.at("i8", table, dict_tables.SHAPE)), "i64", "zext")
+                alike.set(alike.get() & found.equals(shape))
+            with f.when(alike.get()):
+                with f.loop(0, c) as i:
+                    row = f.at("i64", guard, (i + 2) * GUARD_WORDS)
+                    alike.set(alike.get() & f.load("i64", f.load("ptr", row, 1)).equals(f.load("i64", row, 2)))
+            at.set(at.get() + c + 1)
+            with f.branches(alike.get()) as otherwise:
+                at.set(at.get() + searches)
+                otherwise()
+                answer.set(f.i64(BY_SEARCH))
         with f.when(kind.equals(CALL)):
             made = f.call("ptr", "PyObject_CallNoArgs", place)
             with f.when(f.address(made).equals(0)):
@@ -185,7 +206,7 @@ def _check_function() -> Function:
             f.store(f.load("i64", f.load("ptr", tagged, 1), 0), tagged, 2)
             kept.set(f.i64(0))
         at.set(at.get() + 1)
-    f.ret(f.call("ptr", "PyLong_FromLongLong", f.i64(-1)))
+    f.ret(f.call("ptr", "PyLong_FromLongLong", answer.get()))
     return f
 
 
@@ -346,9 +367,8 @@ class Guards:
         self._add(CALL, id(ask), 0, 0, why)
 
     def finish(self) -> tuple[Callable[[], int], list[str]]:
-        """The native check, which gives the first guard's index that doesn't hold, or -1; and what each guard is for.
-
-        It doesn't hold what it looks at: keep the Guards with it.
+        """The native check, which gives the first guard's index that doesn't hold, ALL_HOLD, or BY_SEARCH; and what each guard is
+        for. After BY_SEARCH a new check may be quicker. It doesn't hold what it looks at: keep the Guards with it.
         """
         rows: list[tuple[int, int, int, int]] = []
         reasons: list[str] = []
@@ -356,6 +376,8 @@ class Guards:
             if HAS_TAGS:
                 rows.append((TAG, table + TAG_OF_DICT, -1, len(entries)))  # the entries are compared once before a tag counts
                 reasons.append("")
+            else:
+                entries = self._in_places(table, entries, rows, reasons)
             rows += entries
             reasons += entries.values()
         rows += self.words
@@ -364,3 +386,33 @@ class Guards:
         words = struct.pack(f"{HEAD + GUARD_WORDS * len(rows)}q", *head, *(word for row in rows for word in row))
         words = bytes(bytearray(words))  # a block of its own: tags in it are renewed
         return new_function(_checker_definition(), words, None), reasons
+
+    def _in_places(
+        self, table: int, entries: dict[tuple[int, int, int, int], str], rows: list[tuple[int, int, int, int]], reasons: list[str]
+    ) -> dict[tuple[int, int, int, int], str]:
+        """Add the rows for a dict that are compared in place of searches, with these searches behind them; what is left of its
+        guards are those for which that can't be done.
+        """
+        wanted: dict[Any, int] = {}
+        rest: dict[tuple[int, int, int, int], str] = {}
+        searches: dict[tuple[int, int, int, int], str] = {}
+        held = self.held[table]
+        place = dict_tables.Table(held)
+        for row, why in entries.items():
+            if row[0] == CALL:
+                (searches if place.holds_order() else rest)[row] = why
+            elif row[3] or place.tells_absence():
+                wanted[self.held[row[2]]] = row[3]
+                searches[row] = why
+            else:
+                rest[row] = why
+        places = place.places(wanted, order=any(row[0] == CALL for row in searches))
+        if places is None or not searches:
+            return entries
+        rows.append((TABLE, table, place.keys, len(places)))
+        rows.append((place.shape, len(searches), place.values, place.entries))
+        rows += [(WORD, address, word, 0) for address, word in places]
+        rows += searches
+        reasons += [""] * (2 + len(places))
+        reasons += searches.values()
+        return rest
