@@ -23,14 +23,17 @@ import flambeau as torch
 from flambeau._dynamo import config, exc, utils
 from flambeau._dynamo.backends.registry import lookup_backend
 from flambeau._dynamo.segments import tables
-from flambeau._dynamo.segments.graphs import graph_of
+from flambeau._dynamo.segments.graphs import Input, graph_of
 from flambeau._dynamo.segments.places import ROOTS, variables_of
 from flambeau._dynamo.segments.segment import Segment
-from flambeau._dynamo.segments.sources import Sources, placeholder_name
+from flambeau._dynamo.segments.sizes import SizeInt
+from flambeau._dynamo.segments.sources import Sources
 from flambeau._dynamo.segments.tracer import Tracer, tracing
+from flambeau._dynamo.segments.varying import Varying
 from flambeau.base.device import stand_ins_in_use
 from flambeau.core.modes.modes import local
 from flambeau.core.modes.overrides import filter_traceback
+from flambeau.fx.experimental.size_errors import ConstraintViolationError
 
 __all__ = ["Compiled", "reset", "stance"]
 
@@ -87,6 +90,8 @@ class Compiled:
         """Forget the graphs."""
         self.graphs: dict[Any, Callable[..., Any]] = {}  # call(*inputs) gives the results of a segment
         self.starts: Counter[Any] = Counter()  # how many graphs begin at a place
+        self.numbers_only: set[Any] = set()  # keys of segments whose sizes can't be symbols
+        self.sizes: dict[str, Any] = {}  # of arguments in calls so far, by the expressions for them: see Varying
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if config.disable or stance.name == "force_eager" or not _traceable():
@@ -145,19 +150,31 @@ class _Run:
         self.unit, self.args, self.kwargs = unit, args, kwargs
         self.named = _named(unit.function)
         self.root = _code(self.named)
+        self.computed = 0  # how many segments were
+        self.varying = Varying(unit.sizes, unit.dynamic)
         self.names: dict[int, str] = {}  # of tensors, as the program's variables were called at the last break
 
     def result(self) -> Any:
         """What the function gives."""
-        tracer = Tracer(self.compute, lambda reason, tracer: self.unit.broke(reason))
-        return tracer.run(self.unit.function, self.args, self.kwargs)
+        tracer = Tracer(self.compute, lambda reason, tracer: self.unit.broke(reason), self._dynamic)
+        args, kwargs = self.varying.arguments(self.unit.function, self.args, self.kwargs)
+        if self.varying.found or self.varying.numbers:
+            tracer.look()
+        return tracer.run(self.unit.function, args, kwargs)
+
+    def _dynamic(self, tensor: Any) -> frozenset[int]:
+        """The dimensions of a tensor from outside whose sizes may differ between calls."""
+        name = self.names.get(id(tensor))
+        return self.varying.of(tensor) if name is None else self.varying.variable(tensor, f"{self.computed}: {name}")
 
     def compute(self, segment: Segment, inputs: Sequence[Any], results: Sequence[int], tracer: Tracer) -> list[Any]:
         """The values of a segment, by its graph."""
         unit = self.unit
-        key = segment.key(), tuple(results)
+        key = self._key(segment, tuple(results))
         found = unit.graphs.get(key)
         if found is None:
+            if stance.name in ("eager_on_recompile", "fail_on_recompile") and unit.graphs:
+                self.varying.forget()
             if stance.name == "eager_on_recompile" and unit.graphs:
                 return segment.run(inputs, results)
             if stance.name == "fail_on_recompile" and unit.graphs:
@@ -165,15 +182,28 @@ class _Run:
                     "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
                     f"function: {_name(unit.function)!r}: a graph that wasn't compiled before"
                 )
-            found = unit.graphs[key] = self._compiled(segment, inputs, results)
+            found = self._compiled(segment, inputs, results)
+            unit.graphs[self._key(segment, tuple(results))] = found
         given = found(*inputs)
         made = [given[at] for at in range(len(results))]
-        self.names = variables_of(sys._getframe(1), self.root)
+        self.names, self.computed = variables_of(sys._getframe(1), self.root), self.computed + 1
         return made
+
+    def _key(self, segment: Segment, results: tuple[int, ...]) -> Any:
+        """What a graph of a segment is kept under: one that holds for it, if there is one."""
+        key = segment.key(), results
+        if segment.dynamic and key not in self.unit.graphs:
+            general = segment.key(distinct=True), results
+            if general in self.unit.graphs:
+                return general
+            if general in self.unit.numbers_only:
+                segment.dynamic.clear()
+                return segment.key(), results
+        return key
 
     def _compiled(self, segment: Segment, inputs: Sequence[Any], results: Sequence[int]) -> Callable[..., Any]:
         unit = self.unit
-        places = segment.calls[0].places
+        places = next((call.places for call in segment.calls if call.places), ())
         start = (places[0].code, places[0].instruction) if places else None
         alike = unit.starts[start]
         if alike:
@@ -181,17 +211,27 @@ class _Run:
             if alike >= config.recompile_limit:
                 return functools.partial(_by_hand, segment, results)
         order, names = self._names(segment)
-        ordered = [inputs[i] for i in order]
-        gm = graph_of(segment, order, names, self._sources.of, results)
+        try:
+            gm, wanted = graph_of(segment, order, names, self._sources.of, results)
+        except ConstraintViolationError:
+            raise
+        except Exception as error:
+            if not segment.dynamic:
+                raise
+            log.debug("a graph for each size: %s", error)  # an operator has no rule for symbols
+            unit.numbers_only.add((segment.key(distinct=True), tuple(results)))
+            segment.dynamic.clear()
+            gm, wanted = graph_of(segment, order, names, self._sources.of, results)
+        ordered = [_example(gm, place, x, inputs) for place, x in enumerate(wanted)]
         utils.counters["stats"]["calls_captured"] += len(segment.calls)
         utils.counters["stats"]["unique_graphs"] += 1
         unit.starts[start] += 1
         call = self._by_backend(gm, ordered)
         if call is None:
             return functools.partial(_by_hand, segment, results)
-        if order == list(range(len(order))):
+        if wanted == [Input(at) for at in range(len(wanted))]:
             return call
-        return lambda *given: call(*[given[i] for i in order])
+        return lambda *given: call(*[given[at] if dim is None else given[at]._layout.shape[dim] for at, dim in wanted])
 
     def _by_backend(self, gm: Any, inputs: list[Any]) -> Callable[..., Any] | None:
         """What the backend makes of a graph; None where it fails and failures are suppressed."""
@@ -214,6 +254,7 @@ class _Run:
         said = f"{_name(self.unit.function)}: another graph from the same place, as sizes, numbers or what the program did differ"
         _recompiles_log.debug(said)
         if config.error_on_recompile:
+            self.varying.forget()
             raise exc.RecompileError(said)
         if alike < config.recompile_limit:
             return
@@ -228,20 +269,30 @@ class _Run:
         )  # fmt: skip
 
     def _names(self, segment: Segment) -> tuple[list[int], list[str]]:
-        """The order of the graph's inputs, and their names."""
+        """The order of the graph's inputs, tensors before numbers, and the expressions for them."""
         sources = self._sources
         found = []
-        for at, (number, tensor, _, _) in enumerate(segment.outside):
+        outside = [*[(number, tensor) for number, tensor, _, _ in segment.outside], *segment.ints]
+        for at, (number, tensor) in enumerate(outside):
             source = self.names.get(id(tensor)) or sources.of(tensor) or f"L['stack{at}']"
+            if isinstance(tensor, SizeInt) and isinstance(tensor.origin, str):
+                source = tensor.origin
             of_module = "_parameters[" in source or "_buffers[" in source
             first = next(i for i, call in enumerate(segment.calls) if _uses(call, number))
             found.append((first, not of_module, at, source))
         found.sort()
-        return [at for _, _, at, _ in found], [placeholder_name(source) for *_, source in found]
+        return [at for _, _, at, _ in found], [source for *_, source in found]
 
     @functools.cached_property
     def _sources(self) -> Sources:
         return Sources(self.named, self.args, self.kwargs)
+
+
+def _example(gm: Any, place: int, wanted: Input, inputs: Sequence[Any]) -> Any:
+    """An input as backends are shown it: a size is its symbol."""
+    if wanted.dim is None and isinstance(inputs[wanted.at], torch.Tensor):
+        return inputs[wanted.at]
+    return gm.graph.find_nodes(op="placeholder")[place].meta["example_value"]
 
 
 def _uses(call: Any, number: int) -> bool:

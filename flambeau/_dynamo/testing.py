@@ -5,21 +5,28 @@ Stands on backends and utils; for programs' own tests.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
+import sys
+import unittest
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as torch
+from flambeau._dynamo import config
 from flambeau._dynamo.backends.debugging import aot_eager
 from flambeau._dynamo.backends.registry import lookup_backend
 from flambeau._dynamo.eval_frame import optimize_assert
 from flambeau._dynamo.utils import same
 
 __all__ = [
-    "AotEagerAndRecordGraphs", "CompileCounter", "CompileCounterWithBackend", "EagerAndRecordGraphs", "clone_me",
-    "collect_results", "dummy_fx_compile", "format_speedup", "normalize_gm", "optimize_assert", "rand_strided",
-    "reduce_to_scalar_loss", "remove_optimized_module_prefix", "remove_trailing_space", "requires_bwd_pass", "reset_rng_state",
-    "same", "strip_comment",
+    "AotEagerAndRecordGraphs", "CompileCounter", "CompileCounterWithBackend", "EagerAndRecordGraphs",
+    "check_dynamic_shape_capture", "clone_me", "collect_results", "dummy_fx_compile", "empty_line_normalizer",
+    "expectedFailureCodegenDynamic", "expectedFailureDynamic", "expectedFailureDynamicWrapper", "extract_graph", "format_speedup",
+    "make_test_cls_with_patches", "normalize_gm", "optimize_assert", "rand_strided", "reduce_to_scalar_loss",
+    "remove_optimized_module_prefix", "remove_trailing_space", "requires_bwd_pass", "reset_rng_state", "same", "skipIfNotPy311",
+    "skipIfNotPy312", "skipIfOnlyNotPy312", "skipIfPy312", "standard_test", "strip_comment", "unsupported", "xfailIfPy312",
 ]  # fmt: skip
 
 
@@ -100,6 +107,123 @@ class AotEagerAndRecordGraphs:
 def dummy_fx_compile(gm: Any, example_inputs: list[Any]) -> Any:
     """The graph as it is."""
     return gm.forward
+
+
+# ---------------------------------------------------------------- tests
+
+
+def unsupported(a: Any, b: Any) -> Any:
+    """b; no graph has it."""
+    torch._dynamo.graph_break()
+    return b
+
+
+def check_dynamic_shape_capture() -> bool:
+    """Whether sizes are symbols from the first call on."""
+    return not config.assume_static_by_default
+
+
+def standard_test(
+    self: Any,
+    fn: Callable[..., Any],
+    nargs: int,
+    expected_ops: int | None = None,
+    expected_ops_dynamic: int | None = None,
+    expected_frame_count: int = 1,
+) -> None:
+    """Assert of a test case that `fn` of so many matrices is one graph with as many operators, and gives the same compiled, with
+    these arguments and with others.
+    """
+    if check_dynamic_shape_capture() and expected_ops_dynamic is not None:
+        expected_ops = expected_ops_dynamic
+    given = [[torch.randn(10, 10) for _ in range(nargs)] for _ in range(2)]
+    wanted = [fn(*args) for args in given]
+    reset_rng_state()
+    torch._dynamo.reset()
+    counts = CompileCounter()
+    compiled = optimize_assert(counts)(fn)
+    for args, correct in zip([*given, *given], [*wanted, *wanted]):
+        self.assertTrue(same(compiled(*args), correct))
+    self.assertEqual(counts.frame_count, expected_frame_count)
+    if expected_ops is not None:
+        self.assertEqual(counts.op_count, expected_ops)
+
+
+def extract_graph(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[Any], list[Any]]:
+    """(the result of a call, its graphs, the forward graphs of aten's operators that become of them)."""
+    backend = AotEagerAndRecordGraphs()
+    result = torch.compile(backend=backend)(fn)(*args, **kwargs)
+    return result, backend.graphs, backend.fw_graphs
+
+
+def _with_patches(fn: Callable[..., Any], patches: Sequence[Any]) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            for module, name, value in patches:
+                stack.enter_context(module.patch(**{name: value}))
+            return fn(*args, **kwargs)
+
+    return patched
+
+
+def make_test_cls_with_patches(
+    cls: type,
+    cls_prefix: str,
+    fn_suffix: str,
+    *patches: Any,
+    xfail_prop: str | None = None,
+    decorator: Callable[..., Any] = lambda fn: fn,
+) -> type:
+    """A class of the tests of another, which are run with other settings: (module of settings, name, value) each.
+
+    Those that bear the attribute `xfail_prop` are expected to fail.
+    """
+    members: dict[str, Any] = {}
+    for name in dir(cls):
+        found = getattr(cls, name)
+        if not name.startswith("test_"):
+            if name not in dir(cls.__base__ or object):
+                members[name] = vars(cls).get(name, found)
+            continue
+        made = f"{name}{fn_suffix}"
+        members[name] = None  # the one of the class itself isn't run again
+        if not callable(found):
+            continue
+        test = _with_patches(found, patches)
+        test.__name__ = made
+        if xfail_prop is not None and hasattr(found, xfail_prop):
+            test = unittest.expectedFailure(test)
+        members[made] = decorator(test)
+    return type(f"{cls_prefix}{cls.__name__}", cls.__bases__, {k: v for k, v in members.items() if v is not None})
+
+
+def _skip_where(condition: bool, reason: str) -> Callable[[Any], Any]:
+    return unittest.skip(reason) if condition else lambda fn: fn
+
+
+skipIfNotPy311 = _skip_where(sys.version_info < (3, 11), "Requires Python 3.11+")
+skipIfNotPy312 = _skip_where(sys.version_info < (3, 12), "Requires Python 3.12+")
+skipIfOnlyNotPy312 = _skip_where(sys.version_info[:2] != (3, 12), "Requires Python 3.12")
+skipIfPy312 = _skip_where(sys.version_info >= (3, 12), "Not supported in Python 3.12+")
+
+
+def xfailIfPy312(fn: Any) -> Any:
+    """Decorator of a test that is expected to fail from Python 3.12 on."""
+    return unittest.expectedFailure(fn) if sys.version_info >= (3, 12) else fn
+
+
+def _marked(name: str) -> Callable[[Any], Any]:
+    def mark(fn: Any) -> Any:
+        setattr(fn, name, True)
+        return fn
+
+    return mark
+
+
+expectedFailureDynamic = _marked("_expected_failure_dynamic")
+expectedFailureCodegenDynamic = _marked("_expected_failure_codegen_dynamic")
+expectedFailureDynamicWrapper = _marked("_expected_failure_dynamic_wrapper")
 
 
 # ---------------------------------------------------------------- values
@@ -183,6 +307,11 @@ def strip_comment(code: str) -> str:
 def remove_trailing_space(code: str) -> str:
     """Lines without blanks at their ends."""
     return "\n".join([line.rstrip() for line in code.split("\n")])
+
+
+def empty_line_normalizer(code: str) -> str:
+    """Code without empty lines."""
+    return re.sub(r"[\r\n]+", "\n", code)
 
 
 def normalize_gm(gm_str: str) -> str:

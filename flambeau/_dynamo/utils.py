@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import flambeau as torch
@@ -13,6 +16,49 @@ counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 def is_compile_supported(device_type: Any) -> bool:
     """Whether torch.compile makes something faster on a device: not yet."""
     return False
+
+
+def ifdynstaticdefault(count1: Any, count2: Any) -> Any:
+    """The first where sizes are numbers until they change, the second where they are symbols at once."""
+    return count1 if torch._dynamo.config.assume_static_by_default else count2
+
+
+def istype(obj: Any, allowed_types: Any) -> bool:
+    """Whether the class of an object is one of these: not one made of it."""
+    return type(obj) in allowed_types if isinstance(allowed_types, (tuple, list, set)) else type(obj) is allowed_types
+
+
+def hashable(x: Any) -> bool:
+    """Whether an object has a hash."""
+    try:
+        hash(x)
+    except (TypeError, NotImplementedError):
+        return False
+    return True
+
+
+def disable_cache_limit() -> Any:
+    """A context, or a decorator, in which functions may be compiled any number of times."""
+    return torch._dynamo.config.patch(recompile_limit=sys.maxsize)  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def _preserved_rng_state() -> Iterator[None]:
+    before = torch.random.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.random.set_rng_state(before)
+
+
+def preserve_rng_state() -> Any:
+    """A context after which random streams go on as if nothing had been drawn in it."""
+    return _preserved_rng_state()
+
+
+def detect_fake_mode(inputs: Any = None) -> Any:
+    """The fake tensor mode that is on, or that the inputs belong to; None if there is none."""
+    return torch._guards.detect_fake_mode(inputs)
 
 
 def clone_input(x: Any, *, dtype: Any = None) -> Any:

@@ -95,16 +95,16 @@ def test_graphs_are_compiled_once_per_shape_and_number() -> None:
 def test_limits_of_recompilation() -> None:
     counter = testing.CompileCounter()
     with torch._dynamo.config.patch(recompile_limit=2):
-        compiled = torch.compile(lambda x, n: x + n, backend=counter)
+        compiled = torch.compile(lambda x, n: x + [0, 1, 2, 3, 4][n], backend=counter)
         with pytest.warns(UserWarning, match="recompile_limit"):
             assert [compiled(torch.ones(1), n).item() for n in range(5)] == [1, 2, 3, 4, 5]
         assert counter.frame_count == 2
-        whole = torch.compile(lambda x, n: x + n, backend=counter, fullgraph=True)
+        whole = torch.compile(lambda x, n: x + [0, 1, 2, 3, 4][n], backend=counter, fullgraph=True)
         with pytest.raises(exc.FailOnRecompileLimitHit):
             for n in range(5):
                 whole(torch.ones(1), n)
     with torch._dynamo.config.patch(error_on_recompile=True), pytest.raises(exc.RecompileError):
-        compiled = torch.compile(lambda x, n: x + n, backend=counter)
+        compiled = torch.compile(lambda x, n: x + [0, 1, 2, 3, 4][n], backend=counter)
         for n in range(2):
             compiled(torch.ones(1), n)
 

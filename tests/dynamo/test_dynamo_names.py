@@ -108,3 +108,32 @@ def test_a_test_case_forgets_what_was_compiled() -> None:
     unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
     assert result.wasSuccessful() and result.testsRun == 2
     assert counts.frame_count == 2
+
+
+def test_helpers_for_tests_of_compiled_functions() -> None:
+    testing, utils = torch._dynamo.testing, torch._dynamo.utils
+    case = unittest.TestCase()
+    testing.standard_test(case, lambda x, y: x + y * 2, 2, expected_ops=2)
+    with pytest.raises(AssertionError):
+        testing.standard_test(case, lambda x, y: x + y * 2, 2, expected_ops=3)
+
+    class Cases(unittest.TestCase):
+        def test_setting(self) -> None:
+            self.assertEqual(torch._dynamo.config.recompile_limit, 3)
+
+        @testing.expectedFailureDynamic
+        def test_that_fails(self) -> None:
+            raise AssertionError
+
+    patch = (torch._dynamo.config, "recompile_limit", 3)
+    made = testing.make_test_cls_with_patches(Cases, "Few", "_few", patch, xfail_prop="_expected_failure_dynamic")
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(made).run(result)
+    assert made.__name__ == "FewCases" and result.testsRun == 2 and result.wasSuccessful() and len(result.expectedFailures) == 1
+    assert utils.ifdynstaticdefault(1, 2) == 1 and utils.istype(True, bool) and not utils.istype(True, int)
+    assert utils.hashable(()) and not utils.hashable([])
+    with utils.preserve_rng_state():
+        first = torch.rand(2)
+    assert torch.equal(first, torch.rand(2))
+    with utils.disable_cache_limit():
+        assert torch._dynamo.config.recompile_limit > 1000

@@ -21,7 +21,10 @@ class AotAutograd:
             raise NotImplementedError(f"options {sorted(kwargs)} for a backend on AOT autograd: make a backend with them")
         if any(isinstance(x, (list, tuple, dict)) for x in example_inputs):
             raise NotImplementedError("AOT autograd takes a flat list of inputs")
-        return torch._functorch.aot_autograd.aot_module_simplified(gm, example_inputs, **self.kwargs)
+        numbers = [
+            int(x) if isinstance(x, torch.SymInt) else x for x in example_inputs
+        ]  # graphs of aten's operators are by sizes
+        return torch._functorch.aot_autograd.aot_module_simplified(gm, numbers, **self.kwargs)
 
 
 def aot_autograd(**kwargs: Any) -> AotAutograd:

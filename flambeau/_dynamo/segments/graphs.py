@@ -6,53 +6,151 @@ placeholders are named by where their tensors come from. Stands on fx, segment, 
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import re
 import traceback
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import flambeau as torch
 from flambeau import fx
 from flambeau._dynamo.segments.segment import Call, Place, Segment
+from flambeau._dynamo.segments.sizes import SIZES, numel_of, size_of
+from flambeau._dynamo.segments.sources import placeholder_name
 from flambeau._dynamo.segments.spelling import INPLACE, of_package, spelled, stored_names
 from flambeau._dynamo.segments.values import thawed
 from flambeau._subclasses.fake_tensor import FakeTensorConverter, FakeTensorMode
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.fx.experimental.shape_env import ShapeEnv, Source
+from flambeau.fx.experimental.size_errors import ConstraintViolationError
+from flambeau.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
 
-__all__ = ["graph_of"]
+__all__ = ["Input", "graph_of"]
 
 _modes: list[FakeTensorMode] = []  # for examples, which no thread makes any in at the moment
 
 
+class Input(NamedTuple):
+    """What a graph's input is: a value from outside by its place, tensors before numbers; with dim, the size of a dimension."""
+
+    at: int
+    dim: int | None = None
+
+
 def graph_of(
     segment: Segment, order: Sequence[int], names: Sequence[str], sources: Callable[[Any], str | None], results: Sequence[int]
-) -> fx.GraphModule:
-    """The graph of a segment whose tensors from outside come in this order and have these names; it gives the
-    values with the numbers `results`.
+) -> tuple[fx.GraphModule, list[Input]]:
+    """The graph of a segment whose values from outside come in this order and are reached by these expressions, and what its
+    inputs are; it gives the values with the numbers `results`.
 
-    sources(module): the expression by which the program reaches a module.
+    sources(module): the expression by which the program reaches a module. Where sizes may differ between calls, nodes have
+    examples with symbols, which are inputs of their own.
     """
-    graph = fx.Graph()
-    nodes: dict[int, fx.Node] = {}
-    for at, name in zip(order, names, strict=True):
-        number, tensor, _, _ = segment.outside[at]
-        node = nodes[number] = graph.placeholder(name, type_expr=_annotation(tensor))
-        node.name = graph._graph_namespace.create_name(name.lower(), node)
+    with _example_mode(bool(segment.dynamic or segment.ints)) as mode:
+        building = _Building(segment, mode)
+        for at, name in zip(order, names, strict=True):
+            building.input(at, name)
+        graph, nodes = building.graph, building.nodes
+        switch, grad = torch._C._set_grad_enabled, segment.grad
+        for call in segment.calls:
+            if call.grad is not grad:
+                grad = call.grad
+                graph.call_function(switch, (grad,))
+            if not building.size(call):
+                _add(graph, call, nodes, sources)
+        if grad is not segment.grad:
+            graph.call_function(switch, (segment.grad,))
+        graph.output(tuple([nodes[number] for number in results]))
+        _drop_unused_items(graph)
+        _add_examples(graph, mode)
+        building.finish()
+    return fx.GraphModule(torch.nn.Module(), graph), building.inputs
+
+
+class _Building:
+    """A graph with its inputs so far."""
+
+    def __init__(self, segment: Segment, mode: FakeTensorMode) -> None:
+        self.segment, self.mode = segment, mode
+        self.graph = fx.Graph()
+        self.nodes: dict[int, fx.Node] = {}
+        self.inputs: list[Input] = []
+        self.symbols: dict[str, fx.Node] = {}
+        self.marked: list[tuple[str, int, Any]] = []  # dimensions that are to be dynamic: (of what, which, its size)
+
+    def input(self, at: int, source: str) -> None:
+        """The placeholder of a value from outside; before it, those of the symbols that it is the first to have."""
+        outside, env = self.segment.outside, self.mode.shape_env
+        if at >= len(outside):
+            number, value = self.segment.ints[at - len(outside)]
+            symbol = env.create_symintnode(env.create_symbol(int(value), Source(source), positive=None), hint=int(value))
+            self.nodes[number] = self._placeholder(Input(at), placeholder_name(source), torch.SymInt, symbol)
+            self.symbols.setdefault(str(symbol), self.nodes[number])
+            return
+        number, tensor, _, _ = outside[at]
+        dims = self.segment.dynamic.get(number)
+        if dims is None:
+            example = self.mode.from_tensor(tensor, static_shapes=True)
+        else:
+            kinds = [DimDynamic.DUCK if dim in dims else DimDynamic.STATIC for dim in range(tensor._layout.ndim)]
+            example = self.mode.from_tensor(
+                tensor, static_shapes=False, source=source, symbolic_context=StatelessSymbolicContext(kinds)
+            )
+            for dim in sorted(dims):
+                size = example.shape[dim]
+                if str(size) not in self.symbols:
+                    self.symbols[str(size)] = self._placeholder(Input(at, dim), str(size), torch.SymInt, size)
+                if dim in tensor.__dict__.get("_dynamo_dynamic_indices", ()):
+                    self.marked.append((source, dim, size))
+        node = self.nodes[number] = self._placeholder(Input(at), placeholder_name(source), _annotation(tensor), example)
         node.meta["tensor_dict"] = {}
-        node.meta["real"] = tensor
-    switch, grad = torch._C._set_grad_enabled, segment.grad
-    for call in segment.calls:
-        if call.grad is not grad:
-            grad = call.grad
-            graph.call_function(switch, (grad,))
-        _add(graph, call, nodes, sources)
-    if grad is not segment.grad:
-        graph.call_function(switch, (segment.grad,))
-    graph.output(tuple([nodes[number] for number in results]))
-    _drop_unused_items(graph)
-    _add_examples(graph)
-    return fx.GraphModule(torch.nn.Module(), graph)
+
+    def _placeholder(self, given: Input, name: str, kind: Any, example: Any) -> fx.Node:
+        node = self.graph.placeholder(name, type_expr=kind)
+        node.name = self.graph._graph_namespace.create_name(name.lower(), node)
+        node.meta["example_value"] = example
+        self.inputs.append(given)
+        return node
+
+    def size(self, call: Call) -> bool:
+        """Take in a call that reads or computes a size; False for others."""
+        if call.function not in SIZES:
+            return False
+        args = thawed(call.args, self.nodes.__getitem__)
+        if call.function is size_of and args[0].op == "placeholder":
+            node = self.symbols.get(str(args[0].meta["example_value"].shape[args[1]]))
+        else:
+            node = None
+        if node is None and call.function is size_of:
+            node = self.graph.call_method("size", args)
+        elif node is None and call.function is numel_of:
+            node = self.graph.call_method("numel", args)
+        self.nodes[call.made[0][1]] = self.graph.call_function(call.function, args) if node is None else node
+        return True
+
+    def finish(self) -> None:
+        """Sizes that turned out to be numbers, or inputs, are these."""
+        for node in list(self.graph.find_nodes(op="call_method", target="size")):
+            if len(node.args) != 2:
+                continue
+            example = node.meta.get("example_value")
+            instead = example if example.__class__ is int else self.symbols.get(str(example))
+            if instead is not None:
+                for user in list(node.users):
+                    user.args, user.kwargs = fx.node.map_arg(
+                        (user.args, user.kwargs), lambda x, node=node, instead=instead: instead if x is node else x
+                    )
+                self.graph.erase_node(node)
+        for source, dim, size in self.marked:
+            if size.__class__ is int or self.mode.shape_env.replace(size.node._expr).is_number:
+                where = f"{source}.size()[{dim}]"
+                raise ConstraintViolationError(
+                    f'Constraints violated ({where})! For more information, run with TORCH_LOGS="+dynamic".\n'
+                    f"  - You marked {where} as dynamic but your code specialized it to be a constant ({size}). If you're using "
+                    "mark_dynamic, either remove it or use maybe_mark_dynamic. If you're using Dim.DYNAMIC, replace it with "
+                    "either Dim.STATIC or Dim.AUTO."
+                )
 
 
 def _annotation(tensor: Tensor) -> Any:
@@ -126,27 +224,37 @@ class _Frame:
 # ---------------------------------------------------------------- examples
 
 
-def _add_examples(graph: fx.Graph) -> None:
-    """Give nodes the tensors without data that they stand for."""
+@contextlib.contextmanager
+def _example_mode(symbols: bool) -> Iterator[FakeTensorMode]:
+    """A mode for examples that no other thread is in; with symbols for sizes if that is wanted."""
+    if symbols:
+        yield FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+        return
     try:
         mode = _modes.pop()
     except IndexError:
         mode = FakeTensorMode(allow_non_fake_inputs=True)
     mode.fake_tensor_converter = FakeTensorConverter()
+    try:
+        yield mode
+    finally:
+        _modes.append(mode)
+
+
+def _add_examples(graph: fx.Graph, mode: FakeTensorMode) -> None:
+    """Give nodes the tensors without data that they stand for."""
     grad = torch.is_grad_enabled()
     try:
         for node in graph.nodes:
-            if node.op == "placeholder":
-                node.meta["example_value"] = mode.from_tensor(node.meta.pop("real"))
+            if node.op in ("placeholder", "output"):
                 continue
             given = fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta.get("example_value"))
-            if node.op == "output":
-                continue
             with mode:
-                call = node.target if callable(node.target) else getattr(torch.Tensor, node.target)
+                call = node.target
+                if not callable(call):  # what FakeTensor has of its own says sizes as symbols
+                    call = getattr(type(given[0][0]) if call in ("size", "numel") else torch.Tensor, call)
                 made = call(*given[0], **given[1])
             if made is not None:
                 node.meta["example_value"] = made
     finally:
         torch.set_grad_enabled(grad)
-        _modes.append(mode)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
+from flambeau._dynamo.segments.sizes import SizeInt, pattern
 from flambeau._dynamo.segments.values import thawed, values_in
 from flambeau.codegen.runtime.memory import OWNED_ELSEWHERE
 from flambeau.core.modes.modes import local
@@ -63,6 +64,8 @@ class Segment:
         #: (number, tensor, its fake) of those from outside; the version of its memory when the segment first saw it
         self.outside: list[tuple[int, Tensor, Tensor, int]] = []
         self.fakes: dict[int, Tensor] = {}  # the tensor from outside that a fake, by its identity, stands for
+        self.ints: list[tuple[int, SizeInt]] = []  # numbers from outside that may differ between calls
+        self.dynamic: dict[int, frozenset[int]] = {}  # dimensions that may, by the number of a tensor from outside
         self._before: list[int] = []  # the counts of writes of their fakes, when the segment first saw them
         self._arrays: list[tuple[Tensor, int]] = []  # fakes of those on memory of NumPy's, with their counts of writes
         self._known: dict[int, _Known] = {}
@@ -89,6 +92,11 @@ class Segment:
         if tensor._storage.size_class == OWNED_ELSEWHERE:
             self._arrays.append((fake, fake._storage.writes))
         return number
+
+    def add_int(self, given: SizeInt) -> None:
+        """A number that comes from outside."""
+        given.segment, given.number = self, self.next_number()
+        self.ints.append((given.number, given))
 
     def add_made(self, tensor: Tensor, number: int) -> None:
         """A tensor that a call gave."""
@@ -117,16 +125,27 @@ class Segment:
         """Whether a call writes to memory that is somebody else's, who may look there."""
         return any(fake._storage.writes != before for fake, before in self._arrays)
 
-    def key(self) -> tuple[Any, ...]:
-        """What the segment is found by among those that were compiled: equal segments compute the same."""
-        inputs = tuple([(n, t._layout, t._node is not None, t.__class__) for n, t, _, _ in self.outside])
+    def key(self, distinct: bool = False) -> tuple[Any, ...]:
+        """What the segment is found by among those that were compiled: equal segments compute the same.
+
+        distinct: as if no two sizes that may differ between calls were equal, which a graph for different ones doesn't ask for.
+        """
+        symbols: dict[Any, int] = {}
+        dynamic = self.dynamic
+        inputs = tuple(
+            [
+                (n, pattern(t, dynamic[n], symbols, distinct) if n in dynamic else t._layout, t._node is not None, t.__class__)
+                for n, t, _, _ in self.outside
+            ]
+        )
         calls = tuple([(c.function, c.args, c.kwargs, c.made, c.grad) for c in self.calls])
-        return self.environment, self.grad, inputs, calls
+        return self.environment, self.grad, inputs, tuple([n for n, _ in self.ints]), calls
 
     def use(self) -> None:
         """Forget the tensors from outside that only a call wanted that was then not recorded."""
         used = {n for call in self.calls for given in (call.args, call.kwargs) for n in values_in(given)}
         self.outside = [known for known in self.outside if known[0] in used]
+        self.ints = [known for known in self.ints if known[0] in used]
 
     def living(self) -> list[tuple[Tensor, int]]:
         """The tensors that calls gave and that the program still holds, with their numbers.
@@ -147,7 +166,8 @@ class Segment:
 
     def run(self, inputs: Sequence[Tensor], numbers: Sequence[int]) -> list[Any]:
         """The values with these numbers, computed call by call."""
-        values: dict[int, Any] = {number: tensor for (number, *_), tensor in zip(self.outside, inputs, strict=True)}
+        given = [*[number for number, *_ in self.outside], *[number for number, _ in self.ints]]
+        values: dict[int, Any] = dict(zip(given, inputs, strict=True))
         before = local.grad
         try:
             for call in self.calls:

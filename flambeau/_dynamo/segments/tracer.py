@@ -9,6 +9,7 @@ _dynamo.compiled.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from flambeau._dynamo.segments import environment, tables
 from flambeau._dynamo.segments.become import become
 from flambeau._dynamo.segments.places import places_of
 from flambeau._dynamo.segments.segment import Call, Path, Segment
+from flambeau._dynamo.segments.sizes import Looking, Recorded, SizeInt, numel_of, plain, size_ints, size_of
 from flambeau._dynamo.segments.values import Unrecordable, frozen
 from flambeau._subclasses.fake_tensor import FakeTensorConverter, FakeTensorMode
 from flambeau.base import device as devices
@@ -56,15 +58,23 @@ class _Unseen(Exception):
 
 class Tracer(Observer):
     """One call of a compiled function. compute(segment, inputs, numbers, tracer) gives the values of a segment with these
-    numbers; broke(reason, tracer) is told where a graph ends before the function does.
+    numbers; broke(reason, tracer) is told where a graph ends before the function does; dynamic(tensor) says which dimensions of
+    a tensor from outside may differ between calls.
     """
 
-    def __init__(self, compute: Callable[..., list[Any]], broke: Callable[[str, Tracer], None]) -> None:
-        self.compute, self.broke = compute, broke
+    def __init__(
+        self,
+        compute: Callable[..., list[Any]],
+        broke: Callable[[str, Tracer], None],
+        dynamic: Callable[[Tensor], frozenset[int]] = lambda tensor: frozenset(),
+    ) -> None:
+        self.compute, self.broke, self.dynamic = compute, broke, dynamic
+        self.looking = False  # whether sizes are SizeInts
         try:
             self.mode = _modes.pop()
         except IndexError:
             self.mode = _Mode()
+        self._stack = contextlib.ExitStack()
         self.count = 0  # of segments that were computed
         self.thread = threading.get_ident()
         self.lock = threading.RLock()  # held by who records or computes: another thread may want what is still to be computed
@@ -90,6 +100,8 @@ class Tracer(Observer):
 
     def _answer(self, name: str, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         if name in tables.METADATA:
+            if self.looking:
+                return self._size(name, self.go_on(function, own, plain(args), plain(kwargs)), args, kwargs)
             return self.go_on(function, own, args, kwargs)
         if name in tables.NEEDS_VALUES or local.dispatch_modes or local.saved_tensors_hooks or any(map(callable, args)):
             return self._eagerly(name, function, own, args, kwargs)
@@ -116,7 +128,7 @@ class Tracer(Observer):
         elif self.segment.outside:
             self._begin()  # the call may change what fakes were made of
         self._all_real(name, args, kwargs)
-        return self.go_on(function, own, args, kwargs)
+        return self.go_on(function, own, plain(args), plain(kwargs)) if self.looking else self.go_on(function, own, args, kwargs)
 
     def _all_real(self, name: str, args: Any, kwargs: dict[str, Any]) -> None:
         for tensor in (*_tensors(args), *_tensors(kwargs.values())):
@@ -130,6 +142,8 @@ class Tracer(Observer):
         segment, name = self.segment, function.__name__
         held_args, held_kwargs = frozen(args, self._number), frozen(kwargs, self._number)
         given, named = self._fake(args), self._fake(kwargs)
+        if self.looking:
+            given, named = plain(given), plain(named)
         with self.mode:
             made = self.go_on(function, own, given, named)
         self._check_outside((*args, *kwargs.values()))
@@ -147,8 +161,12 @@ class Tracer(Observer):
         segment.add(Call(function, held_args, held_kwargs, numbers, local.grad, places_of(sys._getframe(4))))
         return made
 
-    def _number(self, tensor: Tensor) -> int:
-        """The number of a tensor among arguments."""
+    def _number(self, tensor: Any) -> int:
+        """The number of a tensor, or of a size, among arguments."""
+        if tensor.__class__ is SizeInt:
+            return self._number_of_int(tensor)
+        if tensor.__class__ is Recorded:
+            return int(tensor.number)
         number = self.segment.number_of(tensor)
         if number is not None:
             return number
@@ -157,7 +175,67 @@ class Tracer(Observer):
             raise _Unseen
         if storage.root(tensor._storage).exports:  # an array shows the memory
             raise _Unseen
-        return self.segment.add_outside(tensor, self.mode.from_tensor(tensor))
+        number = self.segment.add_outside(tensor, self.mode.from_tensor(tensor))
+        dims = self.dynamic(tensor)
+        if dims:
+            self.look()
+            self.segment.dynamic[number] = dims
+        return number
+
+    def _number_of_int(self, given: SizeInt) -> int:
+        """The number of a size: the calls that make it are recorded when another is given it."""
+        segment, origin = self.segment, given.origin
+        if given.segment is segment:
+            return given.number
+        if origin.__class__ is not tuple or any(x.__class__ is Recorded and x.segment is not segment for x in origin[1]):
+            segment.add_int(given)
+            return given.number
+        function, args = origin
+        held = frozen(args, self._number)
+        given.segment, given.number = segment, segment.next_number()
+        segment.add(Call(function, held, frozen({}, self._number), (((), given.number),), local.grad, ()))
+        return given.number
+
+    # ---------------------------------------------------------------- sizes
+
+    def look(self) -> None:
+        """Sizes that may differ are SizeInts from here to the end of the call."""
+        if not self.looking:
+            self.looking = True
+            self._stack.enter_context(Looking())
+
+    def sizes_of(self, tensor: Tensor) -> Any:
+        """The shape of a tensor, with SizeInts for sizes that may differ between calls."""
+        shape = tensor._layout.shape
+        if not shape:
+            return shape
+        if fakes.is_fake(tensor._layout):
+            dims: Any = range(len(shape)) if self.segment.dynamic or self.segment.ints else ()
+        else:
+            dims = self.dynamic(tensor)
+        if not dims:
+            return shape
+        held = self._held(tensor)
+        made = [
+            SizeInt.made(n, (size_of, (held, dim))) if dim in dims and (n > 1 or dims.__class__ is frozenset) else n
+            for dim, n in enumerate(shape)
+        ]
+        return tuple.__new__(type(shape), made)
+
+    def _size(self, name: str, made: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """What a question about a tensor gives, when its sizes may differ."""
+        if name == "size":
+            dim = args[1] if len(args) > 1 else kwargs.get("dim")
+            shape = self.sizes_of(args[0])
+            return shape if dim is None else shape[plain(dim)] if dim.__class__ in (int, SizeInt) else made
+        if name in ("numel", "nelement") and any(x.__class__ is SizeInt for x in self.sizes_of(args[0])):
+            return SizeInt.made(made, (numel_of, (self._held(args[0]),)))
+        return made
+
+    def _held(self, tensor: Tensor) -> Any:
+        """A tensor as the origin of a size has it."""
+        number = self.segment.number_of(tensor)
+        return Recorded(self.segment, number) if number is not None and fakes.is_fake(tensor._layout) else tensor
 
     def _fake(self, given: Any) -> Any:
         if isinstance(given, Tensor):
@@ -289,7 +367,8 @@ class Tracer(Observer):
                     "torch.compile: a tensor was written to by something the tracer doesn't see; call it under "
                     "torch.compiler.disable"
                 )
-        inputs, numbers = [tensor for _, tensor, _, _ in segment.outside], [number for _, number in living]
+        inputs: list[Any] = [*[tensor for _, tensor, _, _ in segment.outside], *[int(n) for _, n in segment.ints]]
+        numbers = [number for _, number in living]
         self._begin()
         with environment.restored(segment.environment, segment.grad):
             made = self.compute(segment, inputs, numbers, self)
@@ -302,7 +381,7 @@ class Tracer(Observer):
         """What the function gives."""
         deferring.append(self)
         try:
-            with self:
+            with self._stack, self:
                 try:
                     result = function(*args, **kwargs)
                 except BaseException:
@@ -314,7 +393,7 @@ class Tracer(Observer):
             _modes.append(self.mode)
         for tensor in _tensors([result]):
             self._all_real("return", (tensor,), {})
-        return result
+        return plain(result) if self.looking and any(size_ints([result])) else result
 
 
 def _of_program(frame: FrameType | None) -> bool:

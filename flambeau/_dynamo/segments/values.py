@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import EllipsisType, NoneType
 from typing import Any
 
+from flambeau._dynamo.segments.sizes import Recorded, SizeInt
 from flambeau.base.device import device
 from flambeau.base.dtype import dtype
 from flambeau.base.layout import Size, layout, memory_format
@@ -20,20 +21,22 @@ __all__ = ["Unrecordable", "frozen", "thawed", "values_in"]
 _ATOMS = frozenset((NoneType, bool, int, str, bytes, EllipsisType, dtype, layout, memory_format))
 _VALUE, _FLOAT, _COMPLEX, _SLICE, _DICT, _RANGE = "value", "float", "complex", "slice", "dict", "range"
 _SEQUENCES: dict[type, str] = {list: "list", tuple: "tuple", Size: "Size"}
-_MADE: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "Size": Size}
+_MADE: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "Size": lambda items: _size(items)}
 
 
 class Unrecordable(Exception):
     """An argument that no graph can have."""
 
 
-def frozen(given: Any, number: Callable[[Tensor], int]) -> Any:
-    """`given` as a hashable value; number(tensor) is what stands for a tensor. Raises Unrecordable."""
+def frozen(given: Any, number: Callable[[Any], int]) -> Any:
+    """`given` as a hashable value; number(x) is what stands for a tensor or a size that may differ. Raises Unrecordable."""
     if isinstance(given, Tensor):
         return _VALUE, number(given)
     kind = given.__class__
     if kind in _ATOMS:
         return kind, given
+    if kind is SizeInt or kind is Recorded:
+        return _VALUE, number(given)
     if kind is device:
         return kind, given.shown  # one of a tensor without data is that of the tensor
     if kind is float:
@@ -72,6 +75,11 @@ def thawed(value: Any, tensor: Callable[[int], Any]) -> Any:
         return {key: thawed(x, tensor) for key, x in value[1:]}
     made = _MADE.get(kind) if kind.__class__ is str else None
     return value[1] if made is None else made([thawed(x, tensor) for x in value[1:]])
+
+
+def _size(items: list[Any]) -> Any:
+    """A Size; a tuple where values stand for some of the numbers."""
+    return Size(items) if all(x.__class__ is int for x in items) else tuple(items)
 
 
 def values_in(value: Any) -> list[int]:

@@ -158,6 +158,8 @@ _SymbolicNumber.__copy__ = lambda self: self  # type: ignore[assignment, method-
 class SymInt(_SymbolicNumber):
     """An int that knows its expression; torch.SymInt(node)."""
 
+    __module__ = PACKAGE
+
     __slots__ = ()
     is_symbolic_size = True  # torch.Size keeps it as it is
 
@@ -175,6 +177,8 @@ class SymInt(_SymbolicNumber):
 
 class SymFloat(_SymbolicNumber):
     """A float that knows its expression; torch.SymFloat(node)."""
+
+    __module__ = PACKAGE
 
     __slots__ = ()
 
@@ -203,6 +207,8 @@ class SymFloat(_SymbolicNumber):
 
 class SymBool(_SymbolicNumber):
     """A truth that knows its expression; torch.SymBool(node)."""
+
+    __module__ = PACKAGE
 
     __slots__ = ()
     is_symbolic_truth = True  # torch._check asserts it
