@@ -8,15 +8,17 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import threading
 from collections.abc import Callable
 from types import FunctionType, MappingProxyType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
-from flambeau.capture.builtins import CONTAINERS
+from flambeau.capture.builtins import CONTAINERS, OF_CONTEXTS, SCALARS
 from flambeau.capture.kinds import (
     ABSENT,
     ATTRIBUTES,
     C_FUNCTIONS,
+    FIELDS,
     GENERIC_READERS,
     IMMUTABLE,
     SLOTS,
@@ -31,7 +33,8 @@ from flambeau.core.tensor.tensor import Tensor
 __all__ = ["Attributes"]
 
 
-_OF_MEMBERS = ("name", "value", "_name_", "_value_")
+_OF_THREADS = vars(threading.local)["__getattribute__"]
+_OF_FUNCTIONS = frozenset("__module__ __doc__ __annotations__ __class__ __dict__ __globals__ __type_params__".split())
 
 
 class Attributes(Provenance):
@@ -43,8 +46,10 @@ class Attributes(Provenance):
         cls = type(o)
         if name == "default_factory" and cls is collections.defaultdict and self.of_environment(o):
             self.refuse("the default_factory of a defaultdict is read")
-        if self.reason is not None or cls in IMMUTABLE or cls in CONTAINERS or (is_a(o, enum.Enum) and name in _OF_MEMBERS):
+        if self.reason is not None or cls in IMMUTABLE or cls in CONTAINERS:
             return getattr(o, name)
+        if is_a(o, enum.Enum):
+            self.reach(o)
         if cls is MethodType and name not in ("__self__", "__func__"):
             return self.attribute(self.reach(o.__func__), name)
         if is_a(o, Tensor):
@@ -55,7 +60,11 @@ class Attributes(Provenance):
             return self._attribute_of_class(o, name)
         if cls is super:
             return self._attribute_of_super(o, name)
+        if cls in OF_CONTEXTS:
+            return getattr(o, name)
         if cls is FunctionType or cls is MethodType or cls is functools.partial or is_a(o, C_FUNCTIONS):
+            if cls is FunctionType and name in _OF_FUNCTIONS and self.of_environment(o):
+                return self._attribute_of_function(o, name)
             if self.of_environment(o) and name not in ("__self__", "__func__", "__name__", "__qualname__", "func", "args"):
                 if cls is FunctionType and name in ("__code__", "__defaults__", "__kwdefaults__"):
                     self.guards.function(o, f"the function {o.__qualname__}")
@@ -70,13 +79,19 @@ class Attributes(Provenance):
             if self.of_environment(o) and name in ("__name__", "__qualname__"):
                 value = getattr(o, name)
                 self.guards.asked(lambda: getattr(o, name) == value, "the name of a function")
-            return self.reach(getattr(o, name)) if self.of_environment(o) else getattr(o, name)
+            value = getattr(o, name)
+            if cls is functools.partial and self.of_environment(o):
+                self.guards.hold(value)
+                self.guards.asked(lambda: getattr(o, name) is value, "the parts of a partial")
+            return self.reach(value) if self.of_environment(o) else value
         if not is_made_by_class_statement(cls):
             if self.of_environment(o):
                 self.refuse(f"the attribute {name} of a {cls.__module__}.{cls.__qualname__} is read")
             return getattr(o, name)
         self._pinned_class(o)
         reader = in_class(cls, "__getattribute__")
+        if reader is _OF_THREADS and self.of_environment(o) and hasattr(o, name):
+            return self._attribute_of_local(o, name)
         if type(reader) is not FunctionType:
             if reader not in GENERIC_READERS:
                 self.refuse(f"{cls.__qualname__} has a __getattribute__ in C")
@@ -96,7 +111,11 @@ class Attributes(Provenance):
         kind = type(found)
         if found is not ABSENT and type(kind) is type and is_made_by_class_statement(kind):
             self._pinned_class(self.reach(found))  # which says whether it is a descriptor
-        if found is not ABSENT and hasattr(kind, "__get__") and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+        if (
+            found is not ABSENT
+            and in_class(kind, "__get__") is not ABSENT
+            and (in_class(kind, "__set__") is not ABSENT or in_class(kind, "__delete__") is not ABSENT)
+        ):
             if kind is property:
                 if found.fget is None:
                     return object.__getattribute__(o, name)
@@ -105,6 +124,8 @@ class Attributes(Provenance):
                 if mine and kind is MemberDescriptorType:
                     self.guards.is_set(o, slot_offset(cls, name), f"whether the attribute {name} is set")
                 value = found.__get__(o, cls)
+                if mine and id(o) in self.arguments:
+                    return value  # whose structure is in the key
                 if mine and name == "__dict__":
                     self.guards.dict_of(o, value)
                 elif mine and kind is MemberDescriptorType:
@@ -112,6 +133,8 @@ class Attributes(Provenance):
                 elif mine and name != "__class__":
                     self.refuse(f"the attribute {name} of a {cls.__qualname__} is read")
                 return self.reach(value) if mine else value
+            if kind is FIELDS:  # of a named tuple
+                return self.part_of(o, found.__get__(o, cls)) if mine else found.__get__(o, cls)
             getter = in_class(kind, "__get__")
             if type(getter) is FunctionType:
                 return self.call(self.reach(getter), self.reach(found), o, cls)
@@ -124,11 +147,11 @@ class Attributes(Provenance):
         if own is not None:
             if self.is_written(own, name):
                 mine = False
-            if mine:
+            if mine and id(o) not in self.arguments:  # whose structure is in the key
                 self.guards.dict_of(o, own)
                 self.guards.item(own, name, f"the attribute {name}", self._kept(own.get(name)))
             if name in own:
-                return self.reach(own[name]) if mine else own[name]
+                return self.part_of(o, own[name]) if mine else own[name]
         if found is not ABSENT:
             return self._bound(found, o, cls)
         return object.__getattribute__(o, name)
@@ -141,7 +164,7 @@ class Attributes(Provenance):
         if kind in (staticmethod, classmethod):
             self.reach(found.__func__)
             return found.__get__(o, cls)
-        if not hasattr(kind, "__get__"):
+        if in_class(kind, "__get__") is ABSENT:
             return self.reach(found)
         if kind in C_FUNCTIONS or kind in SLOTS:
             return found.__get__(o, cls)
@@ -150,6 +173,31 @@ class Attributes(Provenance):
             return self.call(self.reach(getter), self.reach(found), o, cls)
         self.refuse(f"an attribute of {cls.__qualname__} is a {kind.__qualname__}")
         return found.__get__(o, cls)
+
+    def _attribute_of_function(self, o: FunctionType, name: str) -> Any:
+        """What every function has, and may be given anew."""
+        value = getattr(o, name)
+        if name == "__dict__":
+            self.guards.dict_of(o, value)
+        elif name != "__class__" and name != "__globals__":
+            scalar = type(value) is str
+            self.guards.asked(
+                lambda: getattr(o, name) is value or (scalar and getattr(o, name) == value), f"the {name} of a function"
+            )
+        return self.reach(value)
+
+    def _attribute_of_local(self, o: Any, name: str) -> Any:
+        """What a thread has for itself; in another one guards are asked anew."""
+        self._pinned_class(o)
+        value = getattr(o, name)
+        scalar = type(value) in SCALARS
+
+        def ask() -> bool:
+            found = getattr(o, name, ABSENT)
+            return found is value or (scalar and type(found) is type(value) and found == value and repr(found) == repr(value))
+
+        self.guards.asked(ask, f"the attribute {name} of a thread")
+        return self.reach(value)
 
     def _attribute_of_tensor(self, o: Tensor, name: str) -> Any:
         self.touch(o)
@@ -171,7 +219,7 @@ class Attributes(Provenance):
         return getattr(o, name)
 
     def _attribute_of_module(self, o: ModuleType, name: str) -> Any:
-        mine = self.of_environment(o)
+        mine = self.of_environment(o) and not self.is_written(o.__dict__, name)
         try:
             value = getattr(o, name)  # which may make it
         except AttributeError:
@@ -192,6 +240,9 @@ class Attributes(Provenance):
         if type(in_class(type(o), "__getattribute__")) is FunctionType:
             self.refuse(f"the class {o.__qualname__} has a __getattribute__ of its own")
         found = in_class(o, name)
+        other = in_class(type(o), "__getattr__")
+        if found is ABSENT and type(other) is FunctionType and in_class(type(o), name) is ABSENT:
+            return self.call(self.reach(other), o, name)
         value = getattr(o, name)
         if name in ("__name__", "__qualname__"):  # for which some interpreters give a class no new number
             self.guards.asked(lambda: getattr(o, name) == value, f"the name of {o.__qualname__}")
@@ -201,7 +252,7 @@ class Attributes(Provenance):
             self._pinned_class(self.reach(found))  # which says whether it is a descriptor
         if found is not ABSENT and type(found) is classmethod:
             self.reach(found.__func__)
-        elif type(found) is staticmethod or type(value) is FunctionType or not hasattr(type(found), "__get__"):
+        elif type(found) is staticmethod or type(value) is FunctionType or in_class(type(found), "__get__") is ABSENT:
             self.reach(value)
         return value
 
@@ -218,7 +269,7 @@ class Attributes(Provenance):
                     return found if is_a(this, type) else MethodType(found, this)
                 if type(found) is property and found.fget is not None:
                     return self.call(self.reach(found.fget), this)
-                if type(found) is staticmethod or not hasattr(type(found), "__get__"):
+                if type(found) is staticmethod or in_class(type(found), "__get__") is ABSENT:
                     return self.reach(getattr(o, name))
                 if not is_a(found, (classmethod, *C_FUNCTIONS)):
                     self.refuse(f"super() of a {cls.__qualname__} is asked for a {type(found).__qualname__}")
@@ -249,8 +300,10 @@ class Attributes(Provenance):
         cls = type(o)
         if not self.of_environment(o) or is_a(o, (Tensor, type, ModuleType)) or not is_made_by_class_statement(cls):
             return False
+        if id(o) in self.arguments or is_a(o, threading.local):
+            return False
         kind = type(in_class(cls, name))
-        if kind is not type(ABSENT) and (hasattr(kind, "__set__") or hasattr(kind, "__delete__")):
+        if kind is not type(ABSENT) and (in_class(kind, "__set__") is not ABSENT or in_class(kind, "__delete__") is not ABSENT):
             return False
         try:
             own = object.__getattribute__(o, "__dict__")

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import builtins
 import collections
+import contextvars
 import functools
 import itertools
 import math
 import operator
+import os
 import types
 from typing import Any
 
@@ -26,10 +28,12 @@ SCALARS: frozenset[type] = frozenset(
 CONTAINERS: frozenset[type] = frozenset(
     (list, tuple, dict, set, frozenset, collections.OrderedDict, collections.defaultdict, collections.Counter, collections.deque)
 )
+#: What belongs to the context of a thread.
+OF_CONTEXTS: frozenset[type] = frozenset((contextvars.ContextVar, contextvars.Token))
 
 _FUNCTIONS = (
     "len abs min max sum any all sorted round divmod pow int float complex bool str bytes tuple list dict set frozenset range "
-    "enumerate zip reversed slice callable ord chr bin hex oct format repr ascii"
+    "enumerate zip reversed slice callable ord chr bin hex oct format repr ascii filter"
 )
 #: Functions and classes that read their arguments and nothing else.
 PURE: set[Any] = {getattr(builtins, name) for name in _FUNCTIONS.split()}
@@ -47,7 +51,8 @@ PURE |= {f for name, f in vars(operator).items() if isinstance(f, types.BuiltinF
     operator.call if hasattr(operator, "call") else operator.setitem,
 }
 PURE |= {itertools.chain, itertools.product, itertools.repeat, itertools.islice, itertools.accumulate, itertools.zip_longest}
-PURE |= {collections.OrderedDict, collections.deque, functools.partial, types.SimpleNamespace}
+PURE |= {dict.fromkeys, itertools.chain.from_iterable, int.from_bytes, bytes.fromhex, str.maketrans}
+PURE |= {os.fspath, collections.OrderedDict, collections.deque, functools.partial, types.SimpleNamespace}
 PURE |= {e for e in vars(builtins).values() if isinstance(e, type) and issubclass(e, BaseException)}
 
 _READING = {
@@ -56,12 +61,13 @@ _READING = {
     dict: "get keys values items copy __len__ __contains__ __getitem__ __iter__ __eq__ __ne__ __or__",
     set: "copy union intersection difference symmetric_difference issubset issuperset isdisjoint __len__ __contains__ __iter__",
     collections.deque: "index count copy __len__ __contains__ __getitem__ __iter__",
+    types.MappingProxyType: "get keys values items copy __len__ __contains__ __getitem__ __iter__",
 }
 _WRITING = {
-    list: "append extend insert pop remove clear sort reverse __setitem__ __delitem__ __iadd__",
-    dict: "setdefault update pop popitem clear __setitem__ __delitem__ move_to_end __ior__",
-    set: "add discard remove pop clear update intersection_update difference_update symmetric_difference_update",
-    collections.deque: "append appendleft extend extendleft pop popleft remove clear rotate insert reverse __setitem__",
+    list: "append extend insert pop remove clear sort reverse __setitem__ __delitem__ __iadd__ __init__",
+    dict: "setdefault update pop popitem clear __setitem__ __delitem__ move_to_end __ior__ __init__",
+    set: "add discard remove pop clear update intersection_update difference_update symmetric_difference_update __init__",
+    collections.deque: "append appendleft extend extendleft pop popleft remove clear rotate insert reverse __setitem__ __init__",
 }
 READS: dict[type, frozenset[str]] = {cls: frozenset(names.split()) for cls, names in _READING.items()}
 WRITES: dict[type, frozenset[str]] = {cls: frozenset(names.split()) for cls, names in _WRITING.items()}

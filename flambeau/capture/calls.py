@@ -1,12 +1,16 @@
 """Calls: functions with source are run instrumented, those of flambeau's own rooms and known ones in C as they are.
 
-Everything else refuses. Stands on items.py.
+Everything else refuses. Stands on rules.py.
 """
 
 from __future__ import annotations
 
 import abc
+import collections
+import contextvars
+import copy
 import functools
+import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -24,28 +28,32 @@ from types import (
 from typing import Any
 
 import flambeau as torch
-from flambeau.capture.builtins import CONTAINERS, PURE, SCALARS, method_kind
+from flambeau.capture.builtins import CONTAINERS, OF_CONTEXTS, PURE, SCALARS, method_kind
 from flambeau.capture.instrument import Instrumented
-from flambeau.capture.items import Items
 from flambeau.capture.kinds import (
     C_FUNCTIONS,
     GENERIC_READERS,
     HANDED_OVER,
     IMMUTABLE,
+    MODES,
     OF_LAYOUT,
     OF_PLACES,
     SHORTENS_TRACEBACKS,
     TENSORS,
     in_class,
     is_a,
+    is_made_by_class_statement,
     is_of_namedtuple,
     is_trusted,
 )
+from flambeau.capture.operators import Length
+from flambeau.capture.rules import LRU_CACHES, Rules
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Calls"]
 
 
+_SIGNATURES = (inspect.signature, inspect.getfullargspec)
 _WITHOUT_GRADIENTS = torch.no_grad()(lambda: None).__code__  # and of other modes, as a decorator
 _OF_FRAMES = {locals, globals, vars, dir, eval, exec, sys._getframe}
 
@@ -63,7 +71,7 @@ def _none_registered_since(token: object) -> bool:
     return abc.get_cache_token() == token
 
 
-class Calls(Items):
+class Calls(Rules):
     """The hook for calls; `codes` are those of instrumented functions."""
 
     _followed: Callable[[FunctionType], Instrumented | None]
@@ -85,6 +93,17 @@ class Calls(Items):
                 self._followed(f)
         return f if self.reason is not None else functools.partial(self.call, f)
 
+    def called_with(self, f: Any) -> Any:
+        """What to call in place of vars, dir and the like, which are given an object: they don't look at frames."""
+        return self._vars if f is vars and self.reason is None else self.callee(f)
+
+    def _vars(self, o: Any) -> Any:
+        """vars(o)"""
+        try:
+            return self.attribute(o, "__dict__")
+        except AttributeError:
+            return vars(o)  # an error in its own words
+
     def call(self, f: Any, /, *args: Any, **kwargs: Any) -> Any:
         if self.reason is not None:
             return f(*args, **kwargs)
@@ -99,10 +118,18 @@ class Calls(Items):
             return self._call_class(f, args, kwargs)
         if cls is functools.partial:
             if self.of_environment(f):
-                for part in (f.args, f.keywords, f.func):
+                parts = f.func, f.args, f.keywords
+                self.guards.hold(*parts)
+                same = lambda: f.func is parts[0] and f.args is parts[1] and f.keywords is parts[2]
+                self.guards.asked(same, "the parts of a partial")  # which __setstate__ exchanges
+                for part in parts:
                     self.touch(self.reach(part))
             return self.call(f.func, *f.args, *args, **{**f.keywords, **kwargs})
+        if cls is LRU_CACHES:
+            return self.call_of_cache(f, args, kwargs)
         method = in_class(cls, "__call__")
+        if cls in MODES:
+            return f(*args, **kwargs)  # a function in that mode
         if type(method) is FunctionType:
             self._pinned_class(f)
             return self.call(self.reach(method), f, *args, **kwargs)
@@ -113,6 +140,10 @@ class Calls(Items):
         code = f.__code__
         if code in self.codes:  # made in this call, by instrumented code
             return f(*args, **kwargs)
+        if f in (copy.copy, copy.deepcopy) and len(args) == 1 and not kwargs:
+            return self.copied(f, args[0])
+        if f in _SIGNATURES and args and is_a(args[0], (FunctionType, MethodType)):
+            return self.signature(f, args[0], args[1:], kwargs)
         if is_trusted(code):
             within = getattr(f, "__wrapped__", None) if code.co_filename == SHORTENS_TRACEBACKS else None
             if type(within) is FunctionType and not is_trusted(within.__code__):
@@ -122,7 +153,7 @@ class Calls(Items):
                 for cell in cells.values():
                     self.guards.cell(cell, f"what {f.__qualname__} decorates")
                 made = cells["clone"].cell_contents
-                if type(getattr(made, "__self__", None)) is torch.no_grad:
+                if type(getattr(made, "__self__", None)) in MODES:
                     with made():
                         return self.call(self.reach(cells["function"].cell_contents), *args, **kwargs)
             return self._call_trusted(f, args, kwargs)
@@ -143,7 +174,7 @@ class Calls(Items):
         if f.__name__ in OF_PLACES:
             self.refuse(f"{f.__name__} is called, which asks for a tensor's place in its storage")
         result = f(*args, **kwargs)
-        if f.__name__ not in OF_LAYOUT and not self._is_of_tensors(result):
+        if f.__name__ not in (*OF_LAYOUT, "__enter__", "__exit__") and not self._is_of_tensors(result):
             self.refuse(f"{f.__name__} is called, which may read or change more than tensors")
         return result
 
@@ -153,7 +184,7 @@ class Calls(Items):
         if type(value) in CONTAINERS:
             for each in [*value, *value.values()] if is_a(value, dict) else value:
                 self._handed_over(each, f)
-        elif not is_a(value, HANDED_OVER) and type(value) not in IMMUTABLE:
+        elif not is_a(value, HANDED_OVER) and type(value) not in IMMUTABLE and type(value) not in MODES:
             if f.__name__ not in OF_LAYOUT:
                 self.refuse(f"{f.__name__} is called with a {type(value).__qualname__}")
 
@@ -165,44 +196,83 @@ class Calls(Items):
         return is_a(result, Tensor)
 
     def _call_class(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        rule = _CLASSES.get(cls)
+        if rule is not None and not kwargs and (len(args) == 1 or cls in (map, filter)):
+            return rule(self, *args)
         if cls in PURE or cls in IMMUTABLE:
-            return cls(*self._looked_into(args), **kwargs)
+            return self._call_pure(cls, args, kwargs)
         if cls is type and len(args) == 1:
             self._pinned_class(args[0])
             return self.reach(type(args[0]))
+        if cls is MethodType and len(args) == 2 and not kwargs and is_a(args[0], FunctionType):
+            return MethodType(*args)
+        if cls is collections.defaultdict:
+            if args and args[0] is not None and args[0] not in PURE:
+                self.refuse("a defaultdict is made whose values are made by a function of the program")
+            return cls(*self._looked_into(args), **kwargs)
         if cls is super and len(args) == 2:
             return super(*args)
-        if cls is map:
-            parts: Any = [functools.partial(self.call, each) for each in args[:1]] + [self.each(each) for each in args[1:]]
-            return map(*parts, **kwargs)
         if not self._is_followed_class(cls):
             self.refuse(f"an object of {cls.__qualname__} is made")
             return cls(*args, **kwargs)
         self.guards.class_state(type(cls), f"the class of {cls.__qualname__}")
         if not self.guards.class_state(cls, f"attributes of {cls.__qualname__}"):
             self.refuse(f"the class {cls.__qualname__} changed too often")
-        initialize = in_class(cls, "__init__")
+        if cls in MODES:
+            if not all(map(self.is_constant, (*args, *kwargs.values()))):
+                self.refuse(f"a {cls.__qualname__} is made of what isn't constant")
+            return cls(*args, **kwargs)
+        by_class = in_class(type(cls), "__call__")
+        if type(by_class) is FunctionType:
+            return self.call(self.reach(by_class), cls, *args, **kwargs)
+        return self._made(cls, args, kwargs)
+
+    def _made(self, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """type.__call__(cls, *args, **kwargs)"""
+        make, initialize = in_class(cls, "__new__"), in_class(cls, "__init__")
+        make = getattr(make, "__func__", make)
+        if type(make) is not FunctionType and type(initialize) is not FunctionType:
+            return type.__call__(cls, *self._looked_into(args), **kwargs)
+        if type(make) is FunctionType:
+            made: Any = (
+                make(cls, *args, **kwargs)
+                if is_of_namedtuple(make.__globals__)
+                else self.call(self.reach(make), cls, *args, **kwargs)
+            )
+            if not is_a(made, cls):
+                return made
+        else:
+            made = make(cls, *self._looked_into(args), **kwargs)
         if type(initialize) is FunctionType:
-            made: Any = object.__new__(cls)
             nothing = self.call(self.reach(initialize), made, *args, **kwargs)
             if nothing is not None:
                 raise TypeError(f"__init__() should return None, not '{type(nothing).__name__}'")
-            return made
-        return cls(*args, **kwargs)
+        elif initialize is not object.__init__:
+            initialize(made, *self._looked_into(args), **kwargs)
+        return made
 
     def _is_followed_class(self, cls: type) -> bool:
         """Whether it is known what making an object of a class does, or it is done by a function that can be followed."""
-        if cls in PURE or cls in IMMUTABLE or cls in (type, super, map):
+        if cls in PURE or cls in IMMUTABLE or cls in (type, super, map, MethodType, collections.defaultdict):
             return True
-        if issubclass(cls, Tensor) or type(cls).__call__ is not type.__call__:
+        if cls in MODES:
+            return True
+        if issubclass(cls, (Tensor, type)) or not is_made_by_class_statement(cls):
+            return False
+        by_class = in_class(type(cls), "__call__")
+        if by_class is not type.__call__ and type(by_class) is not FunctionType:
             return False
         make, initialize = in_class(cls, "__new__"), in_class(cls, "__init__")
         make = getattr(make, "__func__", make)
-        if make is object.__new__:
-            if type(initialize) is FunctionType and not is_trusted(initialize.__code__):
-                self._followed(initialize)
-            return type(initialize) is FunctionType or initialize is object.__init__
-        return type(make) is FunctionType and is_of_namedtuple(make.__globals__) and type(initialize) is not FunctionType
+        for each in (make, initialize):
+            if type(each) is FunctionType and not is_trusted(each.__code__) and not is_of_namedtuple(each.__globals__):
+                self._followed(each)
+        if type(make) is FunctionType:
+            return not is_trusted(make.__code__) or is_of_namedtuple(make.__globals__)
+        owner: Any = getattr(make, "__self__", None)
+        if owner is not object and owner not in CONTAINERS and owner not in SCALARS and not issubclass(owner, BaseException):
+            return False
+        return type(initialize) is FunctionType or initialize is in_class(owner, "__init__")
 
     def _call_native(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_a(f, (MethodDescriptorType, WrapperDescriptorType)):
@@ -220,15 +290,21 @@ class Calls(Items):
                 return f(*args)
             if unbound is object.__init__:
                 return f(*args)
+            made: Any = f.__self__
+            if unbound is type.__call__ and self._is_followed_class(made):
+                return self._made(made, args, kwargs)
         special = _SPECIAL.get(f)
         if special is not None:
             return special(self, *args, **kwargs)
-        owner = getattr(f, "__self__", None)
-        if f in PURE and (owner is None or is_a(owner, ModuleType)):
-            for each in kwargs.values():
-                self.touch(each)
-            return f(*self._looked_into(args), **kwargs)
+        owner: Any = getattr(f, "__self__", None)
+        if f in PURE and (owner is None or is_a(owner, (ModuleType, type))):
+            return self._call_pure(f, args, kwargs)
         name = f.__name__
+        if type(owner) in OF_CONTEXTS and name in ("get", "set", "reset") and is_a(owner, contextvars.ContextVar):
+            return self.variable(owner, name, args)
+        if name == "__new__" and (owner is object or owner in CONTAINERS or owner in SCALARS) and args and is_a(args[0], type):
+            self.guards.class_state(args[0], f"attributes of {args[0].__qualname__}")
+            return f(args[0], *self._looked_into(args[1:]), **kwargs)
         kind = method_kind(owner, name) if owner is not None and not is_a(owner, (ModuleType, type)) else None
         if kind == "reads":
             return self._call_reading(f, owner, name, args, kwargs)
@@ -236,9 +312,17 @@ class Calls(Items):
             self._written(owner, f"a {type(owner).__qualname__} of the surroundings is changed by {name}")
             for each in (*args, *kwargs.values()):
                 self.touch(each)
-            return f(*args, **kwargs)
+            return self.ordered(f, args, kwargs) if "key" in kwargs else f(*args, **kwargs)
         self.refuse(f"the function {getattr(f, '__qualname__', f)}, which is written in C, is called")
         return f(*args, **kwargs)
+
+    def _call_pure(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function or class that reads its arguments and nothing else."""
+        for each in kwargs.values():
+            self.touch(each)
+        if "key" in kwargs:
+            return self.ordered(f, tuple(self._looked_into(args)), kwargs)
+        return f(*self._looked_into(args), **kwargs)
 
     def _looked_into(self, args: tuple[Any, ...]) -> Iterator[Any]:
         """Arguments of a function in C, which may iterate over them."""
@@ -251,14 +335,20 @@ class Calls(Items):
         if not args:
             self.touch(owner)
             return f(*args, **kwargs)
+        if mine:
+            self.touch(args[0])
         if name == "get" and mine and type(owner) is dict and type(args[0]) in SCALARS and self.is_written(owner, args[0]):
             return f(*args, **kwargs)
         if name == "get" and is_a(owner, dict) and mine and type(args[0]) in SCALARS and id(owner) not in self.touched:
             value = f(*args, **kwargs)
             self.guards.item(owner, args[0], f"the entry {args[0]!r} of a dict", args[0] not in owner or self._kept(value))
             return self.reach(value) if args[0] in owner else value
+        if name == "get" and type(owner) is dict and not mine and type(args[0]) in SCALARS:
+            return f(*args, **kwargs)
         for each in (owner, *args, *kwargs.values()):
             self.touch(each)
+        if type(owner) is str and name in ("format", "format_map"):
+            self._shows((args, kwargs))
         if name in ("index", "count", "__eq__", "__ne__", "__contains__") and self._goes_by_identity((owner, *args)):
             self.refuse("a container of tensors is compared")
         return f(*args, **kwargs)
@@ -307,11 +397,21 @@ class Calls(Items):
             return False
         return True
 
+    def _map(self, *args: Any) -> Any:
+        parts: Any = [functools.partial(self.call, each) for each in args[:1]] + [self.each(each) for each in args[1:]]
+        return map(*parts)
+
+    def _filter(self, *args: Any) -> Any:
+        if len(args) != 2:
+            return filter(*args)
+        test, values = args
+        return filter(self.truth if test is None else lambda each: self.truth(self.call(test, each)), self.each(values))
+
     def _len(self, o: Any) -> int:
         method = in_class(type(o), "__len__")
         if type(method) is FunctionType and not is_a(o, Tensor):
             self._pinned_class(o)
-            return self.call(self.reach(method), o)
+            return len(Length(self.call(self.reach(method), o)))
         return len(self.touch(o))
 
     def _iter(self, o: Any, *sentinel: Any) -> Any:
@@ -337,4 +437,16 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
     len: Calls._len,
     iter: Calls._iter,
     next: Calls._next,
+    id: Calls.identity,
+    sys.exc_info: Calls.handled,
+    sys.exception: Calls.handled_error,
+    functools.reduce: Calls.reduced,
+    format: Calls.formatted,
+    repr: lambda self, value: self.shown(value, "__repr__"),
+}
+_CLASSES: dict[type, Callable[..., Any]] = {
+    bool: lambda self, value: bool(self.truth(value)),
+    str: lambda self, value: self.shown(value, "__str__"),
+    map: Calls._map,
+    filter: Calls._filter,
 }

@@ -19,7 +19,7 @@ from typing import Any
 from flambeau.base.dtype import get_default_dtype
 from flambeau.base.flags import flags
 from flambeau.capture.check import checked
-from flambeau.capture.kinds import IMMUTABLE, TENSORS, is_a
+from flambeau.capture.kinds import IMMUTABLE, TENSORS, is_a, is_record
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.results import NoRecipe, Recipe
 from flambeau.codegen.programs import Busy, Refusal, Replay, Tape, Unfit
@@ -71,12 +71,14 @@ class Entry:
             raise Unfit("an argument has attributes of its own")
         made = self.replay(*tensors)
         self.hits += 1
+        objects: dict[int, Any] = {}
+        result = self.build(made, objects)
         for table, key, part in self.effects:
             if part is None:
                 table.pop(key, None)
             else:
-                table[key] = part(made)
-        return self.build(made)
+                table[key] = part(made, objects)
+        return result
 
 
 class Captured:
@@ -252,6 +254,11 @@ def _structure(value: Any, tensors: list[Tensor]) -> Any:
         return cls, *[_structure(each, tensors) for each in value]
     if cls is dict:
         return cls, *[(_constant_key(key), _structure(each, tensors)) for key, each in value.items()]
+    if is_record(cls):
+        items = [(_constant_key(key), _structure(each, tensors)) for key, each in dict.items(value)] if is_a(value, dict) else ()
+        parts = [_structure(each, tensors) for each in value] if is_a(value, tuple) else ()
+        own = getattr(value, "__dict__", {})
+        return cls, *parts, *items, *[(name, _structure(each, tensors)) for name, each in own.items()]
     if is_a(value, Tensor):
         raise _Unknown(f"an argument of the class {cls.__name__}")
     if cls in IMMUTABLE:

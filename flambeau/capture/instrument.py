@@ -7,13 +7,16 @@
 | `for x in a`, `with a`, `import a` | `for x in each(a)`, `with context(a)`, `a = module("a", ...)` |
 | `a.b = v`, `a[i] = v`, `del a.b` | `set_attribute(a, "b", v)`, `set_item(a, i, v)`, ... |
 | `a is b`, `a in b` | `same(a, b)`, `contains(b, a)` |
-| `a < b` | `compared(a) < compared(b)` |
-| `a + b`, `if a`, `a or b`, `*a`, `f"{a}"`, `x, y = a` | `touch(a) + touch(b)`, `if touch(a)`, ...: C code looks into it |
-| `a += b` | `a = augmented(a); a += touch(b)` |
+| `a + b`, `a < b`, `-a`, `a += b` | `binary("add", a, b)`, ..., `unary("neg", a)`, `a = augmented("iadd", a, b)` |
+| `if a`, `not a`, `a or b`, `f"{a!r:>3}"` | `if truth(a)`, `not truth(a)`, `either(a, lambda: b)`, `text(a, "r", ">3")` |
+| `x, y = a`, `f(*a)`, `f(**a)` | `x, y = spread(a)`, `callee(f)(*spread(a))`, `callee(f)(**touch(a))` |
+| `a < b < c` | `compared(a) < compared(b) < compared(c)` |
+| `@d` over a function inside | `f = callee(d)(f)` behind it |
+| `g = v` of a global | `set_global("g", v)` |
 
-Operators stay Python's own: what C code may read of their operands is pinned by `touch`, and functions written in Python that
-they call are seen by the recorder's net. Hooks are free variables of the new function, lines stay
-as they are. Stands on source.py.
+Where an operator is C code's, what that may read of its operands is pinned by `touch` and `compared`; functions written in Python
+that C code calls nevertheless are seen by the recorder's net. Hooks are free variables of the new function, lines stay as they
+are. Stands on source.py and scopes.py.
 """
 
 from __future__ import annotations
@@ -23,17 +26,26 @@ from collections.abc import Iterable
 from types import CodeType, NoneType
 from typing import Any
 
+from flambeau.capture.scopes import bound_by, declared, set_otherwise
 from flambeau.capture.source import Source, code_in, compiled, factory_module
 
 __all__ = ["HOOKS", "Instrumented", "NotInstrumented", "instrumented"]
 
 _PREFIX = "_capture_"
-_OF_VARIABLES = {"locals", "vars", "dir"}  # which would show the hooks
+_OF_VARIABLES = {"locals", "vars", "dir"}  # which would show the hooks, unless they are given an object
 _OF_FRAMES = {"_getframe", "_getframemodulename"}  # which would find those of the hooks' code
 HOOKS = (
-    "attribute item slice callee global_ free each context module imported same contains touch compared augmented "
-    "set_attribute set_item delete_attribute delete_item"
+    "attribute item slice callee called_with global_ free each spread context module imported same contains touch compared "
+    "binary unary augmented truth both either text set_attribute set_item set_global set_free delete_attribute delete_item"
 ).split()
+
+
+_OPERATORS: dict[type, str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitAnd: "and_", ast.BitOr: "or_",
+    ast.BitXor: "xor", ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
+    ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert",
+}  # fmt: skip
 
 
 class NotInstrumented(Exception):
@@ -99,70 +111,14 @@ def codes_of(code: CodeType) -> Iterable[CodeType]:
             yield from codes_of(each)
 
 
-def _bound(node: ast.AST) -> set[str]:
-    """The names that a function, lambda or comprehension binds in its own scope."""
-    bound: set[str] = set()
-    declared: set[str] = set()
-
-    def visit(at: ast.AST, top: bool = False) -> None:
-        match at:
-            case ast.Name(ctx=ast.Store() | ast.Del()):
-                bound.add(at.id)
-            case ast.Global() | ast.Nonlocal():
-                declared.update(at.names)
-            case ast.Import() | ast.ImportFrom():
-                bound.update((alias.asname or alias.name).split(".")[0] for alias in at.names)
-            case ast.ExceptHandler() if at.name:
-                bound.add(at.name)
-        if isinstance(at, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not top:
-            bound.add(at.name)
-            for each in (*at.decorator_list, *_outside(at)):
-                visit(each)
-        elif isinstance(at, ast.Lambda) and not top:
-            for each in _outside(at):
-                visit(each)
-        elif isinstance(at, _COMPREHENSIONS) and not top:
-            visit(at.generators[0].iter)
-            bound.update(n.target.id for n in ast.walk(at) if isinstance(n, ast.NamedExpr) and isinstance(n.target, ast.Name))
-        else:
-            for child in ast.iter_child_nodes(at):
-                visit(child)
-
-    if isinstance(node, (ast.FunctionDef, ast.Lambda)):
-        arguments = node.args
-        every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-        bound |= {a.arg for a in every if a is not None}
-        for part in node.body if isinstance(node.body, list) else [node.body]:
-            visit(part)
-    elif isinstance(node, _COMPREHENSIONS):
-        for generator in node.generators:
-            visit(generator.target)
-    else:
-        visit(node, True)
-    return bound - declared
-
-
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
-def _outside(node: ast.AST) -> list[ast.expr]:
-    """The expressions of a definition that are evaluated where it stands: defaults, annotations, bases."""
-    if isinstance(node, ast.ClassDef):
-        return [*node.bases, *(k.value for k in node.keywords)]
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-        a = node.args
-        annotated = [x.annotation for x in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if x and x.annotation]
-        returned = None if isinstance(node, ast.Lambda) else node.returns
-        return [*a.defaults, *(d for d in a.kw_defaults if d is not None), *annotated, *([returned] if returned else [])]
-    return []
-
-
 class _Hooks(ast.NodeTransformer):
     """Puts the hooks into one function and those inside it; nodes of the original are copied, never changed."""
 
     def __init__(self, code: CodeType, source: Source) -> None:
         self.free, self.private = set(code.co_freevars) - {"__class__"}, (source.class_name or "").lstrip("_")
         self.scopes: list[set[str]] = []
+        self.set_globals: set[str] = set()
+        self.set_free: set[str] = set()
         self.temporaries = 0
         self.first = code.co_varnames[0] if code.co_argcount and "__class__" in code.co_freevars else ""
 
@@ -195,15 +151,15 @@ class _Hooks(ast.NodeTransformer):
             raise NotInstrumented(f"it uses {name}, which may look at its variables")
         return self._hook(node, "global_", ast.Constant(name))
 
+    def _is_global(self, name: str) -> bool:
+        return not any(name in scope for scope in self.scopes) and self._mangled(name) not in self.free and name not in self.free
+
     # ---- scopes
     def function(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
         """A function's tree with hooks; for the outermost one, defaults and annotations stay as they are."""
-        bound = _bound(node)
+        bound = bound_by(node)
         if not self.scopes:
-            others = [each for each in ast.walk(node) if isinstance(each, (ast.Global, ast.Nonlocal))]
-            written = {n for each in others for n in each.names if isinstance(each, ast.Global) or n in self.free}
-            if written:
-                raise NotInstrumented(f"it sets variables of its surroundings: {', '.join(sorted(written))}")
+            self._declare(node)
         self.scopes.append(bound)
         if isinstance(node, ast.Lambda):
             made: ast.FunctionDef | ast.Lambda = ast.Lambda(node.args, self.visit(node.body))
@@ -211,6 +167,14 @@ class _Hooks(ast.NodeTransformer):
             made = ast.FunctionDef(node.name, node.args, self._block(node.body), [], None, type_params=[])
         self.scopes.pop()
         return ast.copy_location(made, node)
+
+    def _declare(self, node: ast.FunctionDef | ast.Lambda) -> None:
+        """Note which variables of its surroundings a function sets. Only assignments to them are followed."""
+        self.set_globals, others = declared(node)
+        self.set_free = others & self.free
+        lost = (self.set_globals | self.set_free) & set_otherwise(node)
+        if lost:
+            raise NotInstrumented(f"it sets variables of its surroundings: {', '.join(sorted(lost))}")
 
     def _definition(self, node: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
         """A function inside the function: its defaults are evaluated where it stands; nobody asks for its annotations."""
@@ -223,10 +187,19 @@ class _Hooks(ast.NodeTransformer):
         made.args = arguments
         return made
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
-        if node.decorator_list:
-            raise NotInstrumented(f"the function {node.name} inside it has a decorator")
-        return self._definition(node)  # type: ignore[return-value]
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        if not node.decorator_list:
+            return self._definition(node)
+        made, held = [], []
+        for decorator in node.decorator_list:
+            held.append(self._temporary())
+            made.append(self._assign(_store(held[-1], decorator), self._hook(decorator, "callee", self.visit(decorator))))
+        definition = self._definition(node)
+        definition.lineno = min(d.lineno for d in node.decorator_list)  # which is its code's first line
+        value: ast.expr = _load(node.name, node)
+        for name in reversed(held):
+            value = ast.copy_location(ast.Call(_load(name, node), [value], []), node)
+        return [*made, definition, self._assign(_store(node.name, node), value), _forget(node, *held)]
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
         return self._definition(node)  # type: ignore[return-value]
@@ -237,7 +210,7 @@ class _Hooks(ast.NodeTransformer):
     visit_ClassDef = visit_AsyncFunctionDef = visit_AsyncFor = visit_AsyncWith = visit_Await = visit_Match = _refused
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> ast.expr:
-        bound = _bound(node)
+        bound = bound_by(node)
         generators = []
         for i, g in enumerate(node.generators):
             if not i:
@@ -248,7 +221,7 @@ class _Hooks(ast.NodeTransformer):
             target = g.target
             if any(isinstance(n, (ast.Attribute, ast.Subscript)) for n in ast.walk(target)):
                 self._refused(target)
-            conditions = [self._touched(c) for c in g.ifs]
+            conditions = [self._truth(c) for c in g.ifs]
             generators.append(ast.comprehension(target, self._hook(g.iter, "each", iterated), conditions, g.is_async))
         if isinstance(node, ast.DictComp):
             made: ast.expr = ast.DictComp(self.visit(node.key), self.visit(node.value), generators)
@@ -288,7 +261,13 @@ class _Hooks(ast.NodeTransformer):
             node = ast.copy_location(ast.Call(node.func, list(own), []), node)
             ast.fix_missing_locations(node)
         keywords = [ast.keyword(k.arg, self.visit(k.value) if k.arg else self._touched(k.value)) for k in node.keywords]
-        call = ast.Call(self._hook(node, "callee", self.visit(node.func)), [self.visit(a) for a in node.args], keywords)
+        if isinstance(node.func, ast.Name) and node.func.id in _OF_VARIABLES and self._is_global(node.func.id) and node.args:
+            if len(node.args) > 1 or isinstance(node.args[0], ast.Starred):
+                self._refused(node)
+            function = self._hook(node, "called_with", self._hook(node.func, "global_", ast.Constant(node.func.id)))
+        else:
+            function = self._hook(node, "callee", self.visit(node.func))
+        call = ast.Call(function, [self.visit(a) for a in node.args], keywords)
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
     def _touched(self, node: ast.expr) -> ast.expr:
@@ -310,31 +289,54 @@ class _Hooks(ast.NodeTransformer):
             made: ast.expr = self._hook(node, "same", self.visit(a), self.visit(b))
         elif isinstance(op, (ast.In, ast.NotIn)):
             made = self._hook(node, "contains", self.visit(a), self.visit(b))
+        elif len(node.ops) == 1:
+            return self._hook(node, "binary", ast.Constant(_OPERATORS[type(op)]), self.visit(a), self.visit(b))
         else:
             return ast.copy_location(
                 ast.Compare(self._compared(a), node.ops, [self._compared(c) for c in node.comparators]), node
             )
         return ast.copy_location(ast.UnaryOp(ast.Not(), made), node) if isinstance(op, (ast.IsNot, ast.NotIn)) else made
 
+    def _truth(self, node: ast.expr) -> ast.expr:
+        """A condition."""
+        if isinstance(node, (ast.Compare, ast.Constant)) or (isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)):
+            made = self.visit(node)
+            return made if isinstance(node, (ast.Constant, ast.UnaryOp)) else self._hook(node, "truth", made)
+        return self._hook(node, "truth", self.visit(node))
+
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        values = [*(self._touched(v) for v in node.values[:-1]), self.visit(node.values[-1])]
-        return ast.copy_location(ast.BoolOp(node.op, values), node)
+        made = self.visit(node.values[-1])
+        hook = "either" if isinstance(node.op, ast.Or) else "both"
+        bare = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        if any(isinstance(n, (ast.NamedExpr, ast.Yield, ast.YieldFrom)) for v in node.values[1:] for n in ast.walk(v)):
+            return ast.copy_location(ast.BoolOp(node.op, [*(self._touched(v) for v in node.values[:-1]), made]), node)
+        for value in reversed(node.values[:-1]):
+            later = ast.fix_missing_locations(ast.copy_location(ast.Lambda(bare, made), node))
+            made = self._hook(node, hook, self.visit(value), later)
+        return made
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        return ast.copy_location(ast.BinOp(self._touched(node.left), node.op, self._touched(node.right)), node)
+        return self._hook(node, "binary", ast.Constant(_OPERATORS[type(node.op)]), self.visit(node.left), self.visit(node.right))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        return ast.copy_location(ast.UnaryOp(node.op, self._touched(node.operand)), node)
+        if isinstance(node.op, ast.Not):
+            return ast.copy_location(ast.UnaryOp(node.op, self._truth(node.operand)), node)
+        if isinstance(node.operand, ast.Constant):
+            return node
+        return self._hook(node, "unary", ast.Constant(_OPERATORS[type(node.op)]), self.visit(node.operand))
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        return ast.copy_location(ast.IfExp(self._touched(node.test), self.visit(node.body), self.visit(node.orelse)), node)
+        return ast.copy_location(ast.IfExp(self._truth(node.test), self.visit(node.body), self.visit(node.orelse)), node)
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
-        form = node.format_spec and self.visit(node.format_spec)
-        return ast.copy_location(ast.FormattedValue(self._touched(node.value), node.conversion, form), node)
+        form = self.visit(node.format_spec) if node.format_spec else ast.Constant("")
+        shown = self._hook(
+            node, "text", self.visit(node.value), ast.Constant(chr(node.conversion & 255) if node.conversion > 0 else ""), form
+        )
+        return ast.copy_location(ast.FormattedValue(shown, -1, None), node)
 
     def visit_Starred(self, node: ast.Starred) -> ast.expr:
-        return ast.copy_location(ast.Starred(self._touched(node.value), node.ctx), node)
+        return ast.copy_location(ast.Starred(self._hook(node, "spread", self.visit(node.value)), node.ctx), node)
 
     def visit_Dict(self, node: ast.Dict) -> ast.expr:
         keys = [k and self._touched(k) for k in node.keys]
@@ -377,13 +379,19 @@ class _Hooks(ast.NodeTransformer):
         """target = value, for targets that may be attributes, items and tuples of targets."""
         at = target
         if isinstance(target, ast.Name):
-            return [self._assign(target, value)]
+            name = self._mangled(target.id)
+            if target.id in self.set_globals and self._is_global(target.id):
+                return [self._expression(self._hook(at, "set_global", ast.Constant(name), value))]
+            made = [self._assign(target, value)]
+            if target.id in self.set_free and not any(target.id in scope for scope in self.scopes):
+                made.append(self._expression(self._hook(at, "set_free", ast.Constant(name))))
+            return made
         if isinstance(target, ast.Attribute):
-            name = ast.Constant(self._mangled(target.attr))
+            attribute = ast.Constant(self._mangled(target.attr))
             held = self._temporary()
             return [
                 self._assign(_store(held, at), value),
-                self._expression(self._hook(at, "set_attribute", self.visit(target.value), name, _load(held, at))),
+                self._expression(self._hook(at, "set_attribute", self.visit(target.value), attribute, _load(held, at))),
                 _forget(at, held),
             ]
         if isinstance(target, ast.Subscript):
@@ -393,9 +401,11 @@ class _Hooks(ast.NodeTransformer):
             return [self._assign(_store(held, at), value), stored, _forget(at, held)]
         if isinstance(target, (ast.Tuple, ast.List)):
             if not isinstance(value, (ast.Tuple, ast.List)):
-                value = self._hook(at, "touch", value)
-            if all(isinstance(n, (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.expr_context)) for n in ast.walk(target)):
-                return [self._assign(target, value)]
+                value = self._hook(at, "spread", value)
+            within = list(ast.walk(target))
+            if all(isinstance(n, (ast.Name, ast.Tuple, ast.List, ast.Starred, ast.expr_context)) for n in within):
+                if not any(isinstance(n, ast.Name) and n.id in self.set_globals | self.set_free for n in within):
+                    return [self._assign(target, value)]
             names, after = [], []
             for each in target.elts:
                 starred = isinstance(each, ast.Starred)
@@ -429,14 +439,10 @@ class _Hooks(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         value, target = node.value, node.target
+        operator = ast.Constant("i" + _OPERATORS[type(node.op)].rstrip("_"))
         if isinstance(target, ast.Name):
-            if not any(target.id in scope for scope in self.scopes):
-                self._refused(node)  # of a variable around the function
-            asked = self._assign(_store(target.id, node), self._hook(node, "augmented", _load(target.id, node)))
-            return [
-                asked,
-                ast.fix_missing_locations(ast.copy_location(ast.AugAssign(target, node.op, self._touched(value)), node)),
-            ]
+            was = self.visit_Name(_load(target.id, node))
+            return self._stored(target, self._hook(node, "augmented", operator, was, self.visit(value)))
         owner, held = self._temporary(), self._temporary()
         made = [self._assign(_store(owner, node), self.visit(target.value))]
         if isinstance(target, ast.Attribute):
@@ -445,10 +451,9 @@ class _Hooks(ast.NodeTransformer):
             index = self._temporary()
             made.append(self._assign(_store(index, node), self._index(target.slice)))
             read, write, key = "item", "set_item", [_load(index, node)]  # type: ignore[list-item]
-        was = self._hook(node, "augmented", self._hook(node, read, _load(owner, node), *key))
-        made.append(self._assign(_store(held, node), was))
-        augmented = ast.copy_location(ast.AugAssign(_store(held, node), node.op, self._touched(value)), node)
-        made.append(ast.fix_missing_locations(augmented))
+        made.append(self._assign(_store(held, node), self._hook(node, read, _load(owner, node), *key)))
+        done = self._hook(node, "augmented", operator, _load(held, node), self.visit(value))
+        made.append(self._assign(_store(held, node), done))
         made.append(self._expression(self._hook(node, write, _load(owner, node), *key, _load(held, node))))
         names = [each.id for each in key if isinstance(each, ast.Name)]
         return [*made, _forget(node, owner, held, *names)]
@@ -491,13 +496,13 @@ class _Hooks(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(ast.With(items, [*first, *self._block(node.body)]), node))
 
     def visit_If(self, node: ast.If) -> ast.stmt:
-        return ast.copy_location(ast.If(self._touched(node.test), self._block(node.body), self._block(node.orelse)), node)
+        return ast.copy_location(ast.If(self._truth(node.test), self._block(node.body), self._block(node.orelse)), node)
 
     def visit_While(self, node: ast.While) -> ast.stmt:
-        return ast.copy_location(ast.While(self._touched(node.test), self._block(node.body), self._block(node.orelse)), node)
+        return ast.copy_location(ast.While(self._truth(node.test), self._block(node.body), self._block(node.orelse)), node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
-        return ast.copy_location(ast.Assert(self._touched(node.test), node.msg and self.visit(node.msg)), node)
+        return ast.copy_location(ast.Assert(self._truth(node.test), node.msg and self.visit(node.msg)), node)
 
     def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
         made = []

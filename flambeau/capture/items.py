@@ -12,10 +12,17 @@ from typing import Any
 
 from flambeau.capture.attributes import Attributes
 from flambeau.capture.builtins import CONTAINERS, SCALARS
-from flambeau.capture.kinds import ABSENT, IMMUTABLE, SINGLE, in_class, is_a, is_made_by_class_statement
+from flambeau.capture.kinds import ABSENT, IMMUTABLE, MODES, SINGLE, TENSORS, in_class, is_a, is_made_by_class_statement
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Items"]
+
+
+def _looks_up_by_identity(container: Any) -> bool:
+    """Whether a tensor is found in a container by its address alone: its hash is that, and nothing else there has such a one."""
+    return type(container) in (set, frozenset, dict, collections.OrderedDict) and all(
+        type(each) in SCALARS or type(each) in TENSORS for each in container
+    )
 
 
 class Items(Attributes):
@@ -25,6 +32,8 @@ class Items(Attributes):
         cls = type(o)
         if self.reason is not None or cls in IMMUTABLE:
             return o[key]
+        if type(key) is int and self.of_environment(o):
+            self.touch(key)
         mine = self.of_environment(o) and not (cls is dict and type(key) in SCALARS and self.is_written(o, key))
         if cls in (dict, collections.OrderedDict) or (cls is collections.defaultdict and key in o):
             if mine:
@@ -87,9 +96,13 @@ class Items(Attributes):
             self.refuse(f"with {cls.__qualname__}")
             return o
         self._pinned_class(o)
+        if cls in MODES:
+            if self.of_environment(o):
+                self.refuse(f"with a {cls.__qualname__} of the surroundings, which keeps what was before")
+            return o
         return _Context(self, o, enter, leave)
 
-    # ---- operators
+    # ---- what asks whether objects are the same
     def same(self, a: Any, b: Any) -> bool:
         """Whether they are one object. Which tensors of the arguments are, is in the key; of their containers it isn't."""
         if self.reason is None and (id(a) in self.arguments or id(b) in self.arguments):
@@ -101,11 +114,18 @@ class Items(Attributes):
 
     def contains(self, value: Any, container: Any) -> bool:
         if self.reason is None and is_a(value, Tensor) and not is_a(container, Tensor):
-            self.refuse("a tensor is looked for in a container, by identity first")
+            if type(value) not in TENSORS or not _looks_up_by_identity(container):
+                self.refuse("a tensor is looked for in a container, by identity first")
         if self.reason is None:
-            if type(container) in (dict, collections.OrderedDict) and self.of_environment(container) and type(value) in SCALARS:
+            if is_a(value, Tensor) and type(container) in CONTAINERS:
+                self.touch(container)
+            elif type(container) in (dict, collections.OrderedDict) and self.of_environment(container) and type(value) in SCALARS:
+                self.touch(value)
                 if id(container) not in self.touched and not self.is_written(container, value):
                     self.guards.item(container, value, f"whether {value!r} is in a dict", True)
+            elif type(container) in (dict, collections.OrderedDict) and type(value) in SCALARS:
+                for key in container:
+                    self.touch(key)
             elif type(container) not in CONTAINERS and type(container) not in IMMUTABLE:
                 method = in_class(type(container), "__contains__")
                 if type(method) is FunctionType:
@@ -116,13 +136,6 @@ class Items(Attributes):
                 self.compared(container)
                 self.compared(value)
         return value in container
-
-    def augmented(self, value: Any) -> Any:
-        if self.reason is None and type(value) not in IMMUTABLE and not is_a(value, Tensor):
-            if self.of_environment(value) and type(value) not in (tuple, frozenset):
-                self.refuse(f"a {type(value).__name__} of the surroundings is changed in place")
-            self.touch(value)
-        return value
 
     # ---- changes
     def set_item(self, o: Any, key: Any, value: Any) -> None:
@@ -135,6 +148,7 @@ class Items(Attributes):
                 self.call(self.reach(in_class(type(o), "__setitem__")), o, key, value)
                 return
             elif type(o) is dict and type(key) in SCALARS and self.of_environment(o) and id(o) not in self.arguments:
+                self.touch(key)
                 self.write(o, key)
             else:
                 self._written(o, f"an item of a {type(o).__qualname__} is set")

@@ -5,6 +5,7 @@ Stands on builtins.py and the public classes; used by the rooms' other files.
 
 from __future__ import annotations
 
+import collections
 import enum
 import sysconfig
 from types import (
@@ -17,7 +18,7 @@ from types import (
     SimpleNamespace,
     WrapperDescriptorType,
 )
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
@@ -35,10 +36,13 @@ _NUMPY = str(np.__file__).rsplit("/", 1)[0] + "/"
 #: Rooms whose functions read nothing but arguments, modes and settings; the rest of flambeau is instrumented like a program.
 _ROOMS = "base ir codegen core ops transform dispatcher compiler".split()
 _TRUSTED = (*(_PACKAGE + room + "/" for room in _ROOMS), _PACKAGE + "nn/parameter.py", _PACKAGE + "jit/tracing/current.py")
+#: Whose functions that trusted ones call make errors, of what isn't there.
+OF_ABSENT_DEVICES = frozenset(_PACKAGE + name for name in ("cuda/__init__.py", "xpu.py", "mtia.py", "mps.py", "accelerator.py"))
 TENSORS: frozenset[Any] = frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.Buffer))
 IMMUTABLE = SCALARS | {DType, Size, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo, property}
 #: Those of them of which equal ones are one object.
 SINGLE = {bool, type(None), type(Ellipsis), type(NotImplemented), DType, torch.layout, torch.memory_format}
+FIELDS = type(vars(NamedTuple("Pair", [("first", int)]))["first"])
 SLOTS = (GetSetDescriptorType, MemberDescriptorType)
 C_FUNCTIONS = (BuiltinFunctionType, MethodWrapperType, MethodDescriptorType, WrapperDescriptorType)
 #: Functions of the trusted rooms that give something else than tensors, and what they read is in the key of a call, or pinned.
@@ -49,7 +53,7 @@ OF_LAYOUT = frozenset(
     "is_autocast_cpu_enabled get_autocast_dtype get_autocast_cpu_dtype are_deterministic_algorithms_enabled "
     "is_autocast_cache_enabled set_grad_enabled is_compiling is_dynamo_compiling is_exporting is_tracing is_scripting "
     "has_torch_function has_torch_function_unary has_torch_function_variadic __len__ __hash__ _set_grad_enabled "
-    "fits check_softshrink".split()
+    "fits check_softshrink _check _check_index _check_is_size _check_not_implemented _check_type _check_value".split()
 )
 #: Functions that give tensors, and yet read more of a tensor than guards and the key know: where in its storage it begins.
 OF_PLACES = frozenset("as_strided as_strided_ as_strided_copy as_strided_scatter set_ resize_ resize_as_ share_memory_".split())
@@ -61,10 +65,15 @@ READERS = {
 #: Attributes of tensors that follow from what guards and the key know, and those that are tensors made of it.
 ATTRIBUTES = frozenset(
     "shape dtype device ndim layout _layout requires_grad itemsize nbytes is_sparse is_quantized is_cpu is_cuda is_meta "
-    "is_nested is_mkldnn is_sparse_csr is_mps is_xpu is_vulkan is_ipu is_xla is_maia is_mtia T mT H mH real imag data".split()
+    "is_nested is_mkldnn is_sparse_csr is_mps is_xpu is_vulkan is_ipu is_xla is_maia is_mtia T mT H mH real imag data "
+    "__class__".split()
 )
 #: What functions of the trusted rooms may be given beside immutable values and containers.
 HANDED_OVER = (torch.Tensor, torch.Generator, type, enum.Enum)
+#: Contexts of flambeau's own that change the thread's modes until they are left, and keep nothing else.
+MODES: frozenset[Any] = frozenset(
+    (torch.no_grad, torch.enable_grad, torch.inference_mode, torch.set_grad_enabled, torch.autocast)
+)
 ABSENT: Any = object()
 SHORTENS_TRACEBACKS = _PACKAGE + "base/tracebacks.py"  # whose wrappers do nothing else
 #: What reads attributes as `object` does.
@@ -91,6 +100,29 @@ def is_of_a_library(code: CodeType) -> bool:
 def is_of_namedtuple(names: dict[str, Any]) -> bool:
     """Whether these are the globals of a constructor that collections.namedtuple wrote."""
     return str(names.get("__name__", "")).startswith("namedtuple_")
+
+
+_records: dict[type, bool] = {}
+
+
+def is_record(cls: type) -> bool:
+    """Whether all of an object is its elements and its dict, which are compared when it is given to a call: named tuples,
+    dataclasses, those among them that are dicts.
+    """
+    if cls not in _records:
+        _records[cls] = _keeps_only_parts(cls)
+    return _records[cls]
+
+
+def _keeps_only_parts(cls: type) -> bool:
+    if issubclass(cls, tuple):
+        named = is_of_namedtuple(getattr(cls.__new__, "__globals__", {}))
+        return cls.__mro__[1:] == (tuple, object) and named
+    if "__dataclass_fields__" not in cls.__dict__ or not cls.__dictoffset__:
+        return False
+    known = (object, Generic, dict, collections.OrderedDict)
+    slots = any(vars(base).get("__slots__") for base in cls.__mro__ if base not in known)
+    return not slots and all(base.__flags__ & 1 << 9 or base in known for base in cls.__mro__)
 
 
 def is_made_by_class_statement(cls: type) -> bool:

@@ -12,7 +12,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from flambeau.capture.builtins import CONTAINERS, SCALARS
-from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, TENSORS, has_foreign_base, is_a, is_made_by_class_statement
+from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, TENSORS, has_foreign_base, is_a, is_made_by_class_statement, is_record
 from flambeau.codegen.runtime.guards import Guards
 from flambeau.core.tensor.tensor import Tensor
 
@@ -42,6 +42,7 @@ class Provenance:
         self.tensors: dict[int, Tensor] = {}
         self.touched: set[int] = set()
         self._looked: set[tuple[int, bool]] = set()
+        self.addresses: set[int] = set()  # that the call has asked for, and that are others in later ones
         self.bare: set[int] = set()  # arguments, tensors, that must have no attributes of their own
         self.writes: dict[tuple[int, Any], dict[Any, Any]] = {}  # entries of the environment's dicts that the call sets
         self._places: dict[int, tuple[Any, ...]] = {}  # of tensors of the environment, before the call
@@ -61,14 +62,21 @@ class Provenance:
         if type(value) in TENSORS:
             self._keep_tensor(value)
             self.arguments[id(value)] = value
-        elif type(value) in (list, tuple, dict):
-            self.arguments[id(value)] = value
-            self.touched.add(id(value))
-            for each in value.values() if type(value) is dict else value:
-                self._argument(each)
+        elif type(value) in (list, tuple, dict) or is_record(type(value)):
+            self._argument_of_parts(value)
         else:
             self.reach(value)
             self.guards.hold(value)
+
+    def _argument_of_parts(self, value: Any) -> None:
+        """An argument whose structure is in the key: a container, or a named tuple or dataclass."""
+        self.arguments[id(value)] = self.environment[id(value)] = value
+        self.touched.add(id(value))
+        own = getattr(value, "__dict__", None) if type(value) not in (list, tuple, dict) else None
+        for each in [*(dict.values(value) if is_a(value, dict) else value if is_a(value, (list, tuple)) else ())]:
+            self._argument(each)
+        if own is not None:
+            self._argument_of_parts(own)
 
     def _plain_slice(self, value: Any) -> None:
         """Refuse a slice of the environment that isn't immutable, as its parts aren't."""
@@ -116,6 +124,8 @@ class Provenance:
     def is_constant(self, value: Any) -> bool:
         """Whether a value is the same in every call that guards let pass: a scalar, or an object of the environment."""
         self._plain_slice(value)
+        if type(value) is int and value in self.addresses:
+            return False
         return (
             type(value) in IMMUTABLE or is_a(value, enum.Enum) or (self.of_environment(value) and id(value) not in self.arguments)
         )
@@ -144,6 +154,8 @@ class Provenance:
         """C code will look into a value: what it may find there is pinned."""
         cls = type(value)
         if self.reason is not None or cls in IMMUTABLE:
+            if cls is int and value in self.addresses:
+                self.refuse("an object's address is computed with")
             return value
         if cls in CONTAINERS:
             self._touch_container(value, True)
@@ -181,7 +193,7 @@ class Provenance:
 
     def _touch_container(self, value: Any, deep: bool) -> None:
         """Pin the elements of a container, and what is in containers among them; deep: all that C code may find in them."""
-        mine = self.of_environment(value)
+        mine = self.of_environment(value) and id(value) not in self.arguments  # the structure of which is in the key
         if mine:
             if (id(value), deep) in self._looked:
                 return

@@ -9,6 +9,7 @@ the hooks.
 from __future__ import annotations
 
 import builtins
+import enum
 import functools
 import importlib.util
 import sys
@@ -19,10 +20,21 @@ from typing import Any
 
 from flambeau.capture.calls import Calls
 from flambeau.capture.instrument import HOOKS, Instrumented, NotInstrumented, codes_of, instrumented, looks_at_frames
-from flambeau.capture.kinds import OWN, READERS, is_of_a_library, is_of_namedtuple, is_trusted, is_written_for_trusted
+from flambeau.capture.kinds import (
+    OF_ABSENT_DEVICES,
+    OWN,
+    READERS,
+    is_of_a_library,
+    is_of_namedtuple,
+    is_trusted,
+    is_written_for_trusted,
+)
 from flambeau.capture.source import source_of
 
 __all__ = ["Recorder"]
+
+
+_HASH_OF_MEMBERS = enum.Enum.__hash__.__code__  # that of their names, which stay
 
 
 def _loaded(name: str) -> ModuleType:
@@ -70,7 +82,13 @@ class Recorder(Calls):
             if code in READERS:
                 self.refuse(f"a tensor's value is read ({code.co_name})")
             return
-        if name == "<frozen abc>" or is_of_namedtuple(frame.f_globals) or is_written_for_trusted(frame):
+        if (
+            name == "<frozen abc>"
+            or (name in OF_ABSENT_DEVICES and is_trusted(frame.f_back.f_code))
+            or code is _HASH_OF_MEMBERS
+            or is_of_namedtuple(frame.f_globals)
+            or is_written_for_trusted(frame)
+        ):
             return
         while is_of_a_library(frame.f_code):  # as a trusted room may use it
             frame = frame.f_back
@@ -105,6 +123,7 @@ class Recorder(Calls):
         hooks: dict[str, Any] = {
             "global_": functools.partial(self._global, f.__globals__),
             "free": functools.partial(self._free, cells),
+            "set_global": functools.partial(self._set_global, f.__globals__),
             "imported": functools.partial(self._imported, f.__globals__),
         }
         closure = []
@@ -123,6 +142,8 @@ class Recorder(Calls):
         known = builtins.__dict__
         if name in names:
             value = names[name]
+            if self.is_written(names, name):
+                return value
             if self.reason is None:
                 self.guards.item(names, name, f"the global {name}", self._kept(value))
         elif name in known:
@@ -138,6 +159,14 @@ class Recorder(Calls):
         if self.reason is None:
             self.guards.cell(cells[name], f"the variable {name} of a function around", self._kept(value))
         return self.reach(value)
+
+    def _set_global(self, names: dict[str, Any], name: str, value: Any) -> None:
+        if self.reason is None:
+            self.write(names, name)
+        names[name] = value
+
+    def set_free(self, name: str) -> None:
+        self.refuse(f"the variable {name} of a function around is set")
 
     def module(self, name: str, whole: bool) -> Any:
         found = _loaded(name)

@@ -6,16 +6,21 @@ Stands on core.tensor; used by entry.
 from __future__ import annotations
 
 import collections
+import contextlib
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType, SimpleNamespace
+from typing import Any, Generic
 
+from flambeau.capture.builtins import CONTAINERS, PURE
 from flambeau.capture.kinds import is_a
 from flambeau.capture.recorder import Recorder
+from flambeau.core.modes.modes import local
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["NoRecipe", "Recipe"]
 
-Build = Callable[[Sequence[Any]], Any]
+Build = Callable[[Sequence[Any], dict[int, Any]], Any]
 
 
 class NoRecipe(Exception):
@@ -23,13 +28,17 @@ class NoRecipe(Exception):
 
 
 class Recipe:
-    """`tensors`: those of a result that a replay gives, in its order; `build(given)` makes the result of such tensors."""
+    """`tensors`: those of a result that a replay gives, in its order; `build(given, {})` makes the result of such tensors.
+
+    What makes an object puts it under the address that the recorded one had into a dict, where other places find it.
+    """
 
     def __init__(self, result: Any, recorder: Recorder) -> None:
         self.recorder = recorder
         self.tensors: list[Tensor] = []
         self._places: dict[int, int] = {}
         self._making: dict[int, Any] = {}
+        self._unfinished: set[int] = set()
         self.build = self._recipe(result)
         #: What the call sets in dicts of the environment, with how the value is made; None where it is gone in the end.
         self.effects = [
@@ -37,76 +46,122 @@ class Recipe:
         ]
 
     def _recipe(self, value: Any) -> Build:
-        cls = type(value)
+        cls, place = type(value), id(value)
         if is_a(value, Tensor):
             return self._of_tensor(value)
         if self.recorder.is_constant(value):
-            return lambda given: value
-        if id(value) in self.recorder.arguments:
+            return lambda given, made: value
+        if place in self.recorder.arguments:
             raise NoRecipe(f"an argument, a {cls.__name__}, is returned")
-        if id(value) in self._making:
-            raise NoRecipe("an object that was made in the call is in two places")
-        self._making[id(value)] = value
-        if cls in (list, tuple, set, frozenset, collections.deque):
-            return self._of_sequence(cls, [self._recipe(each) for each in value])
-        if cls in (dict, collections.OrderedDict):
-            return self._of_dict(cls, value, {})
-        if is_a(value, tuple) and hasattr(cls, "_fields"):
-            return self._of_sequence(cls._make, [self._recipe(each) for each in value])  # type: ignore[attr-defined]
-        if cls.__flags__ & 1 << 9 and not any("__slots__" in base.__dict__ for base in cls.__mro__):
-            own = vars(value)
-            if _is_plain(cls):
-                return self._of_object(cls, own)
-            if issubclass(cls, collections.OrderedDict) or cls.__base__ is dict:
-                return self._of_dict(cls, value, own)
-        raise NoRecipe(f"an object of {cls.__module__}.{cls.__qualname__} is returned")
+        if place in self._making:
+            if place in self._unfinished:
+                raise NoRecipe(f"a {cls.__name__} that is part of itself is returned")
+            return lambda given, made: made[place]
+        base = next((each for each in cls.__mro__ if each in (*CONTAINERS, SimpleNamespace, object)), object)
+        known = (*CONTAINERS, SimpleNamespace, Generic, object)
+        if not all(each in known or _is_of_python(each) for each in cls.__mro__) or cls is object:
+            raise NoRecipe(f"an object of {cls.__module__}.{cls.__qualname__} is returned")
+        self._making[place] = value
+        if base in (tuple, frozenset):
+            return self._of_elements(base, value)
+        return self._of_object(base, value)
 
     def _of_tensor(self, value: Tensor) -> Build:
         if value.__dict__:
             raise NoRecipe("a tensor with attributes of its own is returned")
         if id(value) in self.recorder.environment and id(value) not in self.recorder.arguments:
-            return lambda given: value  # it is pinned
+            return lambda given, made: value  # it is pinned
         if value._node is not None:
             raise NoRecipe("a tensor that wants a gradient is returned")
         if type(value) is not Tensor and id(value) not in self.recorder.arguments:
             raise NoRecipe(f"a {type(value).__name__} is returned")
+        outside = {tensor._storage.serial for tensor in self.recorder.tensors.values()}
+        if value.is_inference() != local.inference and value._storage.serial not in outside:
+            raise NoRecipe("a tensor that was made in another inference mode is returned")
         place = self._places.setdefault(id(value), len(self.tensors))
         if place == len(self.tensors):
             self.tensors.append(value)
-        return lambda given: given[place]
+        return lambda given, made: given[place]
 
-    @staticmethod
-    def _of_sequence(make: Callable[[Any], Any], parts: list[Build]) -> Build:
-        return lambda given: make([part(given) for part in parts])
+    def _of_elements(self, base: type, value: Any) -> Build:
+        """A tuple or frozenset: it is there once its elements are."""
+        cls, place = type(value), id(value)
+        self._unfinished.add(place)
+        parts = [self._recipe(each) for each in value]
+        self._unfinished.discard(place)
+        attributes = self._attributes(value)
+        if cls is tuple:
 
-    def _of_dict(self, cls: type, value: dict[Any, Any], own: dict[str, Any]) -> Build:
-        if not all(self.recorder.is_constant(key) for key in dict.keys(value)):
-            raise NoRecipe("a dict with keys that were made in the call is returned")
-        parts = [(key, self._recipe(each)) for key, each in dict.items(value)]
-        attributes = [(name, self._recipe(each)) for name, each in own.items()]
-        base = collections.OrderedDict if issubclass(cls, collections.OrderedDict) else dict
+            def of_tuple(given: Sequence[Any], made: dict[int, Any]) -> Any:
+                made[place] = done = tuple([part(given, made) for part in parts])
+                return done
 
-        def build(given: Sequence[Any]) -> Any:
-            made: Any = base.__new__(cls)
-            for key, part in parts:
-                base.__setitem__(made, key, part(given))
-            if attributes:
-                made.__dict__.update((name, part(given)) for name, part in attributes)
-            return made
+            return of_tuple
 
-        return build
-
-    def _of_object(self, cls: type, own: dict[str, Any]) -> Build:
-        parts = [(name, self._recipe(each)) for name, each in own.items()]
-
-        def build(given: Sequence[Any]) -> Any:
-            made: Any = object.__new__(cls)
-            made.__dict__.update((name, part(given)) for name, part in parts)
-            return made
+        def build(given: Sequence[Any], made: dict[int, Any]) -> Any:
+            made[place] = done = base.__new__(cls, [part(given, made) for part in parts])  # type: ignore[call-arg]
+            for store, part in attributes:
+                store(done, part(given, made))
+            return done
 
         return build
 
+    def _of_object(self, base: Any, value: Any) -> Build:
+        """An object that may be part of itself: it is made first, and filled then."""
+        cls, place = type(value), id(value)
+        arguments: tuple[Any, ...] = ()
+        fill: Callable[[Any, Any], Any] | None = None
+        parts: list[Any] = []
+        pairs: list[tuple[Build, Build]] = []
+        if base is list or base is collections.deque or base is set:
+            parts = [self._recipe(each) for each in base.__iter__(value)]
+            fill = getattr(base, "add" if base is set else "append")
+            arguments = ((), value.maxlen) if base is collections.deque else ()
+        elif issubclass(base, dict):
+            pairs = [(self._recipe(key), self._recipe(each)) for key, each in base.items(value)]
+            if base is collections.defaultdict:
+                if not self.recorder.is_constant(value.default_factory) and value.default_factory not in PURE:
+                    raise NoRecipe("a defaultdict whose factory was made in the call is returned")
+                arguments = (value.default_factory,)
+        attributes = self._attributes(value)
 
-def _is_plain(cls: type) -> bool:
-    """Whether all bases of a class were made by class statements, but for object."""
-    return all(base is object or base.__flags__ & 1 << 9 for base in cls.__mro__) and cls.__new__ is object.__new__
+        def build(given: Sequence[Any], made: dict[int, Any]) -> Any:
+            made[place] = done = base.__new__(cls)
+            if arguments:
+                base.__init__(done, *arguments)
+            for part in parts:
+                fill(done, part(given, made))  # type: ignore[misc]
+            for key, part in pairs:
+                base.__setitem__(done, key(given, made), part(given, made))
+            for store, part in attributes:
+                store(done, part(given, made))
+            return done
+
+        return build
+
+    def _attributes(self, value: Any) -> list[tuple[Callable[[Any, Any], Any], Build]]:
+        """How the attributes of an object's dict and slots are set, and made."""
+        found: list[tuple[Callable[[Any, Any], Any], Build]] = []
+        for base in type(value).__mro__:
+            for descriptor in vars(base).values():
+                if type(descriptor) is MemberDescriptorType and base.__flags__ & 1 << 9:
+                    with contextlib.suppress(AttributeError):  # it isn't set
+                        found.append((descriptor.__set__, self._recipe(descriptor.__get__(value))))
+        try:
+            own = object.__getattribute__(value, "__dict__")
+        except AttributeError:
+            return found
+        return [*found, *((functools.partial(_store, name), self._recipe(each)) for name, each in own.items())]
+
+
+def _is_of_python(cls: type) -> bool:
+    """Whether a class keeps nothing beyond its base but a dict and slots, as what C code makes may."""
+    own = vars(cls).values()
+    slots = sum(type(each) in (MemberDescriptorType, GetSetDescriptorType) for each in own)
+    larger = cls.__base__ is not None and cls.__basicsize__ - cls.__base__.__basicsize__
+    return bool(cls.__flags__ & 1 << 9) and larger <= 8 * slots and not isinstance(vars(cls).get("__new__"), BuiltinFunctionType)
+
+
+def _store(name: str, o: Any, value: Any) -> None:
+    """Set an entry of an object's dict."""
+    object.__getattribute__(o, "__dict__")[name] = value

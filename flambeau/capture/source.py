@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
 
+from flambeau.capture.dataclass_source import guesses
+
 __all__ = ["Source", "factory_module", "code_in", "source_of"]
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -195,6 +197,11 @@ def source_of(code: CodeType) -> Source | str:
 def _find(code: CodeType) -> Source | str:
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return "an async function"
+    if code.co_filename == "<string>":
+        for written in guesses(code):
+            source = Source(written, None, [])
+            if _compiles_to(source, code):
+                return source
     if _filename(code).startswith("<"):
         return f"its source has no file ({code.co_filename})"
     class_name = _class_name(code)

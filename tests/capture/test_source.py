@@ -146,7 +146,7 @@ def test_errors_come_from_the_program_s_own_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("def f():\n    global g\n    g = 1\n", "of its surroundings"),
+        ("def f(x):\n    global g\n    for g in x: pass\n", "of its surroundings"),
         ("def f(x):\n    class A: pass\n    return A\n", "ClassDef"),
     ],
 )

@@ -9,6 +9,7 @@ Stands on codegen.builder, cpython and dict_tables.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import struct
 import sys
@@ -273,7 +274,8 @@ class Guards:
     def class_state(self, cls: type, why: str) -> bool:
         """Attributes of a class and its bases. False if the interpreter has run out of numbers for it."""
         assert _tag is not None
-        getattr(cls, "_capture_absent", None)
+        with contextlib.suppress(AttributeError):
+            type.__getattribute__(cls, "_capture_absent")  # which gives the class a number; its metaclass isn't asked
         found = ctypes.c_uint32.from_address(id(cls) + _tag).value
         if found:
             self.hold(cls)

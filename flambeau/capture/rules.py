@@ -1,0 +1,228 @@
+"""Functions of Python's library with a rule of their own, since what they read isn't what their code or C code would show.
+
+Stands on operators.py; used by calls.py.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import copyreg
+import enum
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from types import FunctionType, MethodType, SimpleNamespace
+from typing import Any
+
+from flambeau.capture.kinds import ABSENT, IMMUTABLE, in_class, is_a
+from flambeau.capture.operators import Operators
+
+__all__ = ["Rules"]
+
+LRU_CACHES = type(functools.lru_cache(lambda: None))
+
+
+def _parts_of_signature(made: Any) -> list[Any]:
+    """Objects that a signature was made of: defaults and annotations."""
+    if is_a(made, inspect.Signature):
+        return [made.return_annotation, *(p for each in made.parameters.values() for p in (each.default, each.annotation))]
+    return [*(made.defaults or ()), *(made.kwonlydefaults or {}).values(), *made.annotations.values()]
+
+
+class _Unknown(Exception):
+    """args[0]: the kind of what can't be copied by the rule."""
+
+
+class Rules(Operators):
+    """Rules for inspect, lru_cache, context variables and id."""
+
+    net: Callable[..., None] | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.variables: dict[contextvars.ContextVar[Any], Any] = {}  # those that the call sets, with what they were before
+
+    def _aside(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A function of Python's library, of which everything that it reads is pinned otherwise: the net doesn't see it."""
+        sys.setprofile(None)
+        try:
+            return f(*args, **kwargs)
+        finally:
+            sys.setprofile(self.net)
+
+    # ---- inspect
+    def signature(self, f: FunctionType, of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """inspect.signature, or getfullargspec, of functions and methods."""
+        self.guards.function(f, f"the function {f.__qualname__}")
+        for each in (*args, *kwargs.values()):
+            self.touch(each)
+        inner = of
+        while True:
+            inner = self.reach(inner.__func__) if type(inner) is MethodType else inner
+            if self.of_environment(inner):
+                self.guards.function(inner, f"the function {inner.__qualname__}")
+                self.attribute(inner, "__dict__")
+                for name in ("__wrapped__", "__signature__", "__text_signature__", "__type_params__"):
+                    self.guards.item(inner.__dict__, name, f"the attribute {name} of a function")
+                self.attribute(inner, "__annotations__")
+                self.touch(inner.__annotations__)
+            following = inner.__dict__.get("__wrapped__")
+            if following is None or "__signature__" in inner.__dict__:
+                break
+            if not is_a(following, (FunctionType, MethodType)):
+                self.refuse(f"the signature of a {type(following).__qualname__} is asked for")
+                break
+            inner = self.reach(following)
+        made = self._aside(f, of, *args, **kwargs)
+        for each in self._aside(_parts_of_signature, made):
+            self.reach(each)
+        return made
+
+    # ---- what is kept by arguments
+    def call_of_cache(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function under lru_cache, which isn't called where its answer is known: guards say that it still is."""
+        if not self.of_environment(f) or not all(map(self.is_constant, (*args, *kwargs.values()))):
+            self.refuse("a function under lru_cache is called")
+            return f(*args, **kwargs)
+        before = f.cache_info()
+        made = self._aside(f, *args, **kwargs)
+        after = f.cache_info()
+        if after.misses != before.misses:
+            self.refuse("a function under lru_cache is called for the first time")
+            return made
+        self.guards.hold(f, *args, *kwargs.values())
+
+        def ask() -> bool:
+            now = f.cache_info()
+            return now.misses == after.misses and now.hits >= after.hits
+
+        self.guards.asked(ask, "what lru_cache keeps")
+        return self.reach(made)
+
+    # ---- variables of a context
+    def variable(self, var: contextvars.ContextVar[Any], name: str, args: tuple[Any, ...]) -> Any:
+        """A method of a context variable."""
+        if not self.of_environment(var):
+            return getattr(var, name)(*args)
+        now = var.get(ABSENT)
+        if name == "get":
+            if now is self.variables.get(var, now):  # what it was before the call
+                self.guards.hold(var, now)
+                scalar = type(now) in (int, float, str, bytes)
+                self.guards.asked(
+                    lambda: (
+                        (found := var.get(ABSENT)) is now
+                        or (scalar and type(found) is type(now) and found == now and repr(found) == repr(now))
+                    ),
+                    "a variable of the context",
+                )
+                if now is not ABSENT:
+                    self.reach(now)
+            return var.get(*args)
+        self.variables.setdefault(var, now)
+        if name == "reset" and any(map(self.of_environment, args)):
+            self.refuse("a variable of the context is reset to what was before the call")
+        return getattr(var, name)(*args)
+
+    def look_back(self) -> None:
+        super().look_back()
+        if any(var.get(ABSENT) is not before for var, before in self.variables.items()):
+            self.refuse("a variable of the context is set")
+
+    # ---- addresses
+    def identity(self, value: Any) -> int:
+        """id(value): the same in later calls for what guards hold; other addresses may only be keys of what is made here."""
+        if self.reason is None:
+            if self.is_constant(value) and not is_a(value, (int, float, complex, str, bytes)):
+                self.guards.hold(value)
+            else:
+                self.addresses.add(id(value))
+        return id(value)
+
+    def handled(self) -> Any:
+        """sys.exc_info()"""
+        found = sys.exc_info()
+        if found[1] is not None:
+            self.refuse("an error that is being handled is asked for")
+        self.guards.asked(lambda: sys.exc_info()[1] is None, "an error that is being handled")
+        return found
+
+    def handled_error(self) -> Any:
+        """sys.exception()"""
+        return self.handled()[1]
+
+    # ---- copies
+    def copied(self, f: FunctionType, value: Any) -> Any:
+        """copy.copy or copy.deepcopy of what is made of Python's own containers and plain objects."""
+        self.guards.function(f, f"the function {f.__qualname__}")
+        try:
+            return self._copy(value, {} if f is copy.deepcopy else None)
+        except _Unknown as kind:
+            self.refuse(f"a {kind} is copied")
+            return f(value)
+
+    def _copy(self, value: Any, memo: dict[int, Any] | None) -> Any:
+        """memo: copies by the addresses of what they are of; None: parts are taken as they are."""
+        cls = type(value)
+        if cls in IMMUTABLE or is_a(value, (type, FunctionType, enum.Enum)):
+            return value
+        if memo is not None and id(value) in memo:
+            return memo[id(value)]
+        deep = (lambda each: each) if memo is None else (lambda each: self._copy(each, memo))
+        if cls in (list, dict, tuple):
+            self._touch_container(value, False)
+            if cls is tuple:
+                parts = tuple(map(deep, value))
+                return value if all(a is b for a, b in zip(value, parts, strict=True)) else parts
+            made: Any = cls()
+            if memo is not None:
+                memo[id(value)] = made
+            if cls is list:
+                made.extend(map(deep, value))
+            else:
+                made.update((deep(key), deep(each)) for key, each in value.items())
+            return made
+        plain = all(base.__flags__ & 1 << 9 or base in (object, SimpleNamespace) for base in cls.__mro__)
+        own = ("__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__", "__copyreg__", "__slots__")
+        if (
+            not plain
+            or cls in copyreg.dispatch_table
+            or any(
+                in_class(cls, name) not in (ABSENT, (), getattr(object, name, ABSENT))
+                for name in own
+                if cls is not SimpleNamespace
+            )
+        ):
+            raise _Unknown(cls.__qualname__)
+        if in_class(cls, "__new__") is not object.__new__ and cls is not SimpleNamespace:
+            raise _Unknown(cls.__qualname__)
+        method = self._attribute_or(value, "__copy__" if memo is None else "__deepcopy__")
+        if method is not ABSENT or in_class(cls, "__setstate__") is not ABSENT:
+            raise _Unknown(cls.__qualname__)
+        for name in ("__reduce_ex__", "__class__"):  # which code of the program may answer
+            self.attribute(value, name)
+        state = self.attribute(value, "__dict__")
+        made = object.__new__(cls) if cls is not SimpleNamespace else SimpleNamespace()
+        if memo is not None:
+            memo[id(value)] = made
+        self._touch_container(state, False)
+        object.__getattribute__(made, "__dict__").update((name, deep(each)) for name, each in state.items())
+        return made
+
+    def _attribute_or(self, value: Any, name: str) -> Any:
+        try:
+            return self.attribute(value, name)
+        except AttributeError:
+            return ABSENT
+
+    # ---- functions that call what they are given
+    def reduced(self, function: Any, values: Any, *initial: Any) -> Any:
+        """functools.reduce"""
+        return functools.reduce(functools.partial(self.call, function), self.spread(values), *initial)
+
+    def ordered(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """sorted, min and max and list.sort with a key."""
+        key = kwargs["key"]
+        return f(*args, **{**kwargs, "key": None if key is None else functools.partial(self.call, key)})
