@@ -25,7 +25,7 @@ from flambeau.ops.linalg.cdist import pdist
 from flambeau.ops.linalg.distance import cosine_similarity, pairwise_distance
 from flambeau.ops.linalg.einsum import bilinear
 from flambeau.ops.linalg.grouped_mm import grouped_mm
-from flambeau.ops.linalg.matmul import linear
+from flambeau.ops.linalg.linear import linear
 from flambeau.ops.nn import dropout as _dropout
 from flambeau.ops.nn.adaptive_pool import (
     adaptive_avg_pool1d,

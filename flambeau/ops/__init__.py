@@ -11,6 +11,7 @@ import flambeau.ops.creation.factories
 import flambeau.ops.creation.from_data
 import flambeau.ops.creation.lazy_clone
 import flambeau.ops.creation.new_methods
+import flambeau.ops.creation.sequences
 import flambeau.ops.creation.window_functions
 import flambeau.ops.elementwise.activation
 import flambeau.ops.elementwise.arithmetic
@@ -32,12 +33,14 @@ import flambeau.ops.indexing.scatter
 import flambeau.ops.interop.dlpack
 import flambeau.ops.interop.python
 import flambeau.ops.interop.untyped_storage
+import flambeau.ops.linalg.addmm
 import flambeau.ops.linalg.addmm_activation
 import flambeau.ops.linalg.cdist
 import flambeau.ops.linalg.cholesky
 import flambeau.ops.linalg.distance
 import flambeau.ops.linalg.einsum
 import flambeau.ops.linalg.grouped_mm
+import flambeau.ops.linalg.linear
 import flambeau.ops.linalg.lowrank
 import flambeau.ops.linalg.lu
 import flambeau.ops.linalg.matmul

@@ -8,10 +8,11 @@ from typing import Any
 from flambeau.base.dtype import bool_
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.ops.linalg import addmm as with_addend
 from flambeau.ops.linalg import cholesky, lu, matrix_functions, qr, spectral
+from flambeau.ops.linalg import linear as linears
 from flambeau.ops.linalg import matmul as matmuls
 from flambeau.ops.linalg import solve as linalg_solve
-from flambeau.ops.linalg.matmul import linear as plain_linear
 from flambeau.ops.nn import attention as nn_attention
 from flambeau.ops.reduction import vector_norm
 from flambeau.ops.views import triangle
@@ -85,31 +86,31 @@ def matmul(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[s
     return batch.wrap(made.squeeze(-2) if m == 1 else made.squeeze(-1) if n == 1 else made)
 
 
-_BIAS_FIRST = (matmuls._linear_with_bias, matmuls._linear_batched)
+_BIAS_FIRST = (linears._linear_with_bias, linears._linear_batched)
 
 
-@rule(matmuls.linear, matmuls._linear_with_bias, matmuls._linear_plain, matmuls._linear_batched)
+@rule(linears.linear, linears._linear_with_bias, linears._linear_plain, linears._linear_batched)
 def linear(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """input @ weight.T + bias: one product for all examples if they share the weight."""
     order = ("bias", "input", "weight") if function in _BIAS_FIRST else ("input", "weight", "bias")
     named = dict(zip(order, args)) | kwargs
     input, weight, bias = named["input"], named["weight"], named.get("bias")
     if not batch.has(weight) and not batch.has(bias) and weight._layout.ndim == 2:
-        return batch.wrap(plain_linear(input.value, weight, bias))
+        return batch.wrap(linears.linear(input.value, weight, bias))
     made = input.matmul(weight.mT if weight._layout.ndim == 2 else weight)
     return made if bias is None else made + bias
 
 
 _PRODUCTS: dict[Any, Any] = {
-    matmuls.addmm: matmuls.mm,
-    matmuls.baddbmm: matmuls.bmm,
-    matmuls.addmv: matmuls.mv,
-    matmuls.addbmm: matmuls.bmm,
-    matmuls.addr: matmuls.outer,
+    with_addend.addmm: matmuls.mm,
+    with_addend.baddbmm: matmuls.bmm,
+    with_addend.addmv: matmuls.mv,
+    with_addend.addbmm: matmuls.bmm,
+    with_addend.addr: matmuls.outer,
 }
 
 
-@rule(matmuls.addmm, matmuls.baddbmm, matmuls.addmv, matmuls.addbmm, matmuls.addr)
+@rule(with_addend.addmm, with_addend.baddbmm, with_addend.addmv, with_addend.addbmm, with_addend.addr)
 def added(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """beta * input + alpha * a product."""
     named = dict(kwargs)
@@ -117,7 +118,7 @@ def added(batch: Batch, function: Callable, args: Sequence[Any], kwargs: dict[st
     input, a, b = [*args, *named.values()]
     product = _PRODUCTS[function]
     made = invoke(product, (a, b))
-    if function is matmuls.addbmm:
+    if function is with_addend.addbmm:
         made = made.sum(0)
     made = made if _is(alpha, 1) else made * alpha
     return made if _is(beta, 0) else made + (input if _is(beta, 1) else input * beta)

@@ -17,7 +17,8 @@ from flambeau.base.layout import Layout
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir import scalar as s
-from flambeau.ops.creation.factories import along, home
+from flambeau.ops.creation.factories import home
+from flambeau.ops.creation.sequences import along
 
 Formula = tuple[Callable[..., s.Expr], tuple[float, ...]]  # of a place, as double, and numbers; those numbers
 

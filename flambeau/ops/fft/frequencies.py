@@ -17,7 +17,8 @@ from flambeau.core.operator.define import composite
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ir.scalar import cast, where
-from flambeau.ops.creation.factories import along, dtype_asked, finish, home, warn_of_resizing
+from flambeau.ops.creation.factories import dtype_asked, finish, home, warn_of_resizing
+from flambeau.ops.creation.sequences import along
 from flambeau.ops.views.rearrange import rolled
 
 

@@ -1,6 +1,6 @@
 """torch._addmm_activation: addmm and the activation behind it in one call.
 
-Stands on ops.linalg.matmul.
+Stands on ops.linalg.addmm.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from flambeau.core.operator.define import composite
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.elementwise.activation import gelu, relu
-from flambeau.ops.linalg.matmul import addmm
+from flambeau.ops.linalg.addmm import addmm
 
 __all__ = ["_addmm_activation"]
 

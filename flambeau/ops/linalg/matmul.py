@@ -1,19 +1,17 @@
-"""Matrix products: mm, bmm, mv, dot, matmul, linear, addmm and its relatives.
+"""Matrix products: mm, bmm, mv, dot, matmul, outer, inner.
 
 Stands on codegen.products.gemm: each call is one plan, kept by the layouts of its operands. Transposed and broadcast operands
-are read where they lie; a bias is added in the product's epilogue.
+are read where they lie.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from flambeau.base import geometry, memory_order
-from flambeau.base import scalar_range as elements
-from flambeau.base.dtype import bool_, float32, promote_types, uint8
+from flambeau.base.dtype import bool_, float32, uint8
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.base.small_floats import FORMATS
@@ -26,7 +24,7 @@ from flambeau.core.autograd.node import one_step, rename
 from flambeau.core.modes.autocast import lower
 from flambeau.core.operator.annotations import Planned
 from flambeau.core.operator.define import composite, operator
-from flambeau.core.operator.facets import Product, described
+from flambeau.core.operator.facets import Product
 from flambeau.core.operator.out_rules import BEFORE_DATA, COPIED, DISTINCT, Out, exact, worded
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.publishing import OPERATORS
@@ -38,7 +36,7 @@ from flambeau.ir.scalar import cast, compute_dtype
 from flambeau.ops.reduction.sum import adding, wide
 
 
-def _product(
+def product_plan(
     given: Sequence[Tensor],
     shape: tuple[int, ...],
     sizes: tuple[int, int, int],
@@ -90,7 +88,7 @@ def same_dtype(name: str, *tensors: Tensor) -> None:
         if t._layout.device is not first.device:
             refuse_mixing(first.device, t._layout.device)
             raise two_devices(first.device, t._layout.device)
-    _refuse_dtype(name, *tensors)
+    refuse_dtype(name, *tensors)
 
 
 def without_products(a: Tensor, b: Tensor) -> bool:
@@ -99,13 +97,13 @@ def without_products(a: Tensor, b: Tensor) -> bool:
     return x.dtype is not y.dtype and x.device is y.device and not (x.numel and y.numel)
 
 
-def _refuse_dtype(name: str, *tensors: Tensor) -> None:
+def refuse_dtype(name: str, *tensors: Tensor) -> None:
     first = tensors[0]._layout
     if first.dtype.name not in _PRODUCTS and (first.dtype is not bool_ or all(t._layout.numel for t in tensors)):
         raise NotImplementedError(f"\"{_REFUSALS.get(name, name)}\" not implemented for '{first.dtype.scalar_name}'")
 
 
-def _widened(product: Callable[..., Tensor], dtype: DType) -> Callable:
+def widened(product: Callable[..., Tensor], dtype: DType) -> Callable:
     """The plan of a product of float8 operands: they are multiplied as float32, and the result is rounded once."""
 
     def launch(out: Tensor | None, *operands: Tensor) -> Tensor:
@@ -126,9 +124,9 @@ def mm(input: Tensor, mat2: Tensor) -> Planned:
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
     if a.dtype in FORMATS and a.dtype is b.dtype:
-        return _widened(mm, a.dtype)
+        return widened(mm, a.dtype)
     same_dtype("mm", input, mat2)
-    return _product(
+    return product_plan(
         (input, mat2),
         (a.shape[0], b.shape[1]),
         (a.shape[0], b.shape[1], a.shape[1]),
@@ -166,7 +164,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Planned:
     if without_products(input, mat2):
         return mat2.new_zeros((count, m, b.shape[2]))
     same_dtype("bmm", input, mat2)
-    return _product(
+    return product_plan(
         (input, mat2),
         (count, m, b.shape[2]),
         (m, b.shape[2], k),
@@ -181,7 +179,7 @@ def _(g, input, mat2, need):
     return (bmm(g, adjoint(mat2)) if need["input"] else None, bmm(adjoint(input), g) if need["mat2"] else None)
 
 
-def _same_dtype_of_vectors(*tensors: Tensor) -> None:
+def same_dtype_of_vectors(*tensors: Tensor) -> None:
     names = [t._layout.dtype.scalar_name for t in tensors]
     if len(set(names)) > 1:
         raise RuntimeError(f"addmv input tensors must have the same dtype, but got {names[0]}, {names[1]}, and {names[2]}")
@@ -198,8 +196,8 @@ def mv(input: Tensor, vec: Tensor) -> Planned:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {a.ndim}, {b.ndim}")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
-    _same_dtype_of_vectors(vec, input, vec)
-    return _product(
+    same_dtype_of_vectors(vec, input, vec)
+    return product_plan(
         (input, vec),
         (a.shape[0],),
         (a.shape[0], 1, a.shape[1]),
@@ -256,7 +254,7 @@ def dot(input: Tensor, tensor: Tensor) -> Planned:
         raise NotImplementedError("\"dot\" not implemented for 'Bool'")
     if a.dtype.is_complex or not (a.strides[0] == b.strides[0] == 1):
         return _DOT.launcher((input, tensor), (0,), statics=(a.dtype,))
-    return _product(
+    return product_plan(
         (input, tensor), (), (1, 1, a.shape[0]), (1, 1), Matrix(1, (0, 0, 0, a.strides[0])), Matrix(2, (0, 0, b.strides[0], 0))
     )
 
@@ -409,329 +407,6 @@ def __rmatmul__(self: Tensor, other: Any) -> Any:
 
 
 Tensor.__rmatmul__ = __rmatmul__
-
-
-def _linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
-    a, w = input._layout, weight._layout
-    if not a.is_contiguous and a.ndim > 2:
-        return linear(input.contiguous(), weight, bias)
-    if a.dtype in FORMATS:
-        return _widened(linear if bias is None else lambda bias, input, weight: linear(input, weight, bias), a.dtype)
-    _refuse_dtype("linear", input, weight)
-    rows = a.numel // a.shape[-1] if a.shape[-1] else math.prod(a.shape[:-1])
-    n, k = w.shape
-    row = (a.strides[-2] if a.ndim == 2 else a.shape[-1]) if a.ndim > 1 else 0
-    given = (input, weight) if bias is None else (bias, input, weight)
-    slot = len(given) - 1
-    return _product(
-        given,
-        (*a.shape[:-1], n),
-        (rows, n, k),
-        (1, 1),
-        Matrix(slot, (0, 0, row, a.strides[-1])),
-        Matrix(slot + 1, (0, 0, w.strides[1], w.strides[0])),
-        None if bias is None else Matrix(1, (0, 0, 0, bias._layout.strides[0])),
-    )
-
-
-def _linear_vjp(g, input, weight, need):
-    gx = gw = gb = None
-    flat = g if g._layout.ndim == 2 else g.reshape(-1, g._layout.shape[-1])
-    if need["input"]:
-        gx = linear(g, adjoint(weight))
-    if need["weight"]:
-        x = input if input._layout.ndim == 2 else input.reshape(-1, input._layout.shape[-1])
-        gw = mm(flat.t().conj() if flat.is_complex() else flat.t(), x)
-        gw = gw.conj() if gw.is_complex() else gw
-    if "bias" not in need:
-        return gx, gw
-    if need["bias"]:
-        gb = flat.sum(0)
-    return gb, gx, gw
-
-
-# The bias is first, as in addmm: gradients reach leaves in the order of the operands.
-@operator(node="AddmmBackward0", method=False, function=False, planned=True, jvp=Product("input", "weight", "bias"))
-def _linear_with_bias(bias: Tensor, input: Tensor, weight: Tensor) -> Planned:
-    return _linear(input, weight, bias)
-
-
-@operator(node="MmBackward0", method=False, function=False, planned=True, jvp=Product("input", "weight"))
-def _linear_plain(input: Tensor, weight: Tensor) -> Planned:
-    return _linear(input, weight, None)
-
-
-@operator(node="ViewBackward0", method=False, function=False, planned=True, jvp=Product("input", "weight", "bias"))
-def _linear_batched(bias: Tensor, input: Tensor, weight: Tensor) -> Planned:
-    return _linear(input, weight, bias)
-
-
-@operator(node="UnsafeViewBackward0", method=False, function=False, planned=True, jvp=Product("input", "weight"))
-def _linear_plain_batched(input: Tensor, weight: Tensor) -> Planned:
-    return _linear(input, weight, None)
-
-
-@operator(node="SqueezeBackward4", method=False, function=False, planned=True, jvp=Product("input", "weight"))
-def _linear_plain_vector(input: Tensor, weight: Tensor) -> Planned:
-    return _linear(input, weight, None)
-
-
-_linear_with_bias.vjp(_linear_vjp)
-_linear_plain.vjp(_linear_vjp)
-_linear_batched.vjp(_linear_vjp)
-_linear_plain_batched.vjp(_linear_vjp)
-_linear_plain_vector.vjp(_linear_vjp)
-
-
-@described(out=Out(dtype=exact))
-@composite(method=False, function=False, autocast=lower, written_in_python=False)
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input @ weight.T + bias: (*, in) by (out, in) gives (*, out). RuntimeError if shapes or dtypes don't fit."""
-    a, w = input._layout, weight._layout
-    if (
-        w.ndim == 2
-        and a.ndim
-        and a.shape[-1] == w.shape[1]
-        and a.dtype is w.dtype
-        and (bias is None or (bias._layout.dtype is a.dtype and bias._layout.shape == w.shape[:1]))
-    ):
-        if a.ndim == 2:
-            return _linear_plain(input, weight) if bias is None else _linear_with_bias(bias, input, weight)
-        if bias is not None:
-            return _linear_batched(bias, input, weight)
-        return _linear_plain_vector(input, weight) if a.ndim == 1 else _linear_plain_batched(input, weight)
-    if not a.ndim or not w.ndim:
-        raise RuntimeError(f"both arguments to linear need to be at least 1D, but they are {a.ndim}D and {w.ndim}D")
-    if w.ndim > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {w.ndim}D")
-    if bias is None:
-        return matmul(input, weight.t() if w.ndim == 2 else weight)
-    if w.ndim == 1:
-        raise RuntimeError("mat2 must be a matrix, got 1-D tensor")
-    if a.ndim == 2:
-        return addmm(bias, input, weight.t())
-    if a.ndim > 2 and not a.is_contiguous and bias._layout.dtype is not a.dtype is w.dtype and not bias._layout.dtype.is_complex:
-        return matmul(input, weight.t()).add_(bias)  # PyTorch multiplies, then adds, where it can't fold the input
-    if bias._layout.ndim == 1 and a.shape[-1]:
-        return addmm(bias, input.reshape(-1, a.shape[-1]), weight.t()).view(*a.shape[:-1], w.shape[0])
-    return matmul(input, weight.t()) + bias
-
-
-@operator(node="AddmmBackward0", out=Out(dtype=exact), inplace=True, planned=True, autocast=lower, factors=True)
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
-    """beta * input + alpha * mat1 @ mat2; input broadcasts to (m, n)."""
-    a, b = mat1._layout, mat2._layout
-    for name, other in (("self", input._layout), ("mat1", a)):
-        if other.dtype is not b.dtype:
-            raise RuntimeError(
-                f"{name} and mat2 must have the same dtype, but got {other.dtype.scalar_name} and {b.dtype.scalar_name}"
-            )
-    if a.ndim != 2 or b.ndim != 2:
-        raise RuntimeError(
-            f"mat1 must be a matrix, got {a.ndim}-D tensor" if a.ndim != 2 else f"mat2 must be a matrix, got {b.ndim}-D tensor"
-        )
-    if a.shape[1] != b.shape[0]:
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
-    if a.dtype in FORMATS:
-        return _widened(partial(addmm, beta=beta, alpha=alpha), a.dtype)
-    same_dtype("addmm", mat1, mat2)
-    shape = (a.shape[0], b.shape[1])
-    return _with_addend(
-        (input, mat1, mat2),
-        shape,
-        (*shape, a.shape[1]),
-        (1, 1),
-        (0, 0, *a.strides),
-        (0, 0, *b.strides),
-        beta,
-        alpha,
-        lambda: mm(mat1, mat2),
-    )
-
-
-def _check_factors(dtype: DType, alpha: Any, beta: Any, widened: bool) -> None:
-    """RuntimeError for factors that the dtype can't hold; widened: half precision counts as float32."""
-    for factor in (beta, alpha):
-        elements.check(factor, compute_dtype(dtype) if widened else dtype)
-
-
-def _with_addend(
-    given: Sequence[Tensor],
-    shape: tuple[int, ...],
-    sizes: tuple[int, int, int],
-    batch: tuple[int, int],
-    a_strides: tuple,
-    b_strides: tuple,
-    beta: Any,
-    alpha: Any,
-    product: Callable[[], Tensor],
-) -> Any:
-    """The plan of beta * input + alpha * product, of what is given as (input, a, b); or the sum itself, for complex factors."""
-    input = given[0]
-    own = input._layout
-    if own.ndim > len(shape) or any(size not in (1, wanted) for size, wanted in zip(reversed(own.shape), reversed(shape))):
-        input.expand(*shape)  # raises, in its own words
-    if own.dtype.is_complex and (complex(alpha).imag or complex(beta).imag):
-        return product() * alpha if beta == 0 else product() * alpha + input * beta
-    _check_factors(own.dtype, alpha, beta, widened=len(shape) > 1)
-    if not (own.dtype.is_floating_point or own.dtype.is_complex):
-        alpha, beta = int(alpha), int(beta)
-    addend = None
-    if beta != 0:
-        strides = memory_order.broadcast_strides(own.shape, own.strides, shape)
-        strides = (*strides, 0) if len(shape) == 1 else strides  # a vector is a matrix of one column
-        addend = Matrix(1, (0,) * (4 - len(strides)) + strides)
-    return _product(given, shape, sizes, batch, Matrix(2, a_strides), Matrix(3, b_strides), addend, alpha, beta)
-
-
-@addmm.vjp
-def _(g, mat1, mat2, beta, alpha, need):
-    return (
-        g * _conjugated(beta) if need["input"] else None,
-        mm(g, adjoint(mat2)) * _conjugated(alpha) if need["mat1"] else None,
-        mm(adjoint(mat1), g) * _conjugated(alpha) if need["mat2"] else None,
-    )
-
-
-@operator(node="BaddbmmBackward0", out=Out(dtype=exact), inplace=True, planned=True, autocast=lower, factors=True)
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
-    """beta * input + alpha * bmm(batch1, batch2)."""
-    a, b = batch1._layout, batch2._layout
-    _check_sizes(a, b)
-    shape = (a.shape[0], a.shape[1], b.shape[2])
-    if tuple(input._layout.shape) != shape:
-        input.expand(*shape)
-    if a.ndim != 3:
-        raise RuntimeError("batch1 must be a 3D tensor")
-    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
-            f"{a.shape[2]}] but got: "
-            f"[{b.shape[0]}, {b.shape[1]}]."
-        )
-    if input._layout.dtype is not a.dtype:
-        raise RuntimeError(
-            f"Input dtypes must be the same, got: input {input._layout.dtype.c_name}, batch1: "
-            f"{a.dtype.c_name}, batch2: {b.dtype.c_name}"
-        )
-    if 0 in shape and without_products(batch1, batch2):
-        return batch2.new_empty(shape)
-    same_dtype("baddbmm", batch1, batch2)
-    return _with_addend(
-        (input, batch1, batch2),
-        shape,
-        (a.shape[1], b.shape[2], a.shape[2]),
-        (1, a.shape[0]),
-        (0, *a.strides),
-        (0, *b.strides),
-        beta,
-        alpha,
-        lambda: bmm(batch1, batch2),
-    )
-
-
-@baddbmm.vjp
-def _(g, batch1, batch2, beta, alpha, need):
-    return (
-        g * _conjugated(beta) if need["input"] else None,
-        bmm(g, adjoint(batch2)) * _conjugated(alpha) if need["batch1"] else None,
-        bmm(adjoint(batch1), g) * _conjugated(alpha) if need["batch2"] else None,
-    )
-
-
-def _check_sizes(batch1: Layout, batch2: Layout) -> None:
-    """IndexError where one of the sizes is missing that the result would have; they are asked for in turn."""
-    for layout, dim in ((batch1, 0), (batch1, 1), (batch2, 2)):
-        if not layout.ndim:
-            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-        if layout.ndim <= dim:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-layout.ndim}, {layout.ndim - 1}], but got {dim})"
-            )
-
-
-def _combined(input: Tensor, product: Tensor, beta: Any, alpha: Any, leads: bool = False) -> Tensor:
-    """beta * input + alpha * product; what input holds does not matter if beta is 0. leads: the result lies as input does."""
-    layout = product._layout
-    if not (layout.dtype.is_floating_point or layout.dtype.is_complex):
-        alpha, beta = int(alpha), int(beta)
-    product = product if alpha == 1 else product * alpha
-    if beta == 0:
-        return product
-    own = input if beta == 1 else input * beta
-    return own + product if leads else product + own
-
-
-@composite(out=Out(dtype=exact, warns=False), inplace=True, node="AddbmmBackward0", resizes=True, autocast=lower, factors=True)
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * input + alpha * the sum over the batch of bmm(batch1, batch2)."""
-    a, b = batch1._layout, batch2._layout
-    _check_sizes(a, b)
-    input.expand(a.shape[1], b.shape[2])
-    if a.ndim != 3:
-        raise RuntimeError("batch1 must be a 3D tensor")
-    if a.shape[0] != b.shape[0]:
-        raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {a.shape[0]} and {b.shape[0]}")
-    for name, layout in (("self", input._layout), ("mat1", a)):
-        if layout.dtype is not b.dtype:
-            raise RuntimeError(
-                f"{name} and mat2 must have the same dtype, but got {layout.dtype.scalar_name} and {b.dtype.scalar_name}"
-            )
-    _check_factors(a.dtype, alpha, beta, widened=True)
-    return _combined(input, bmm(batch1, batch2).sum(0, dtype=a.dtype), beta, alpha)
-
-
-@operator(node="AddmvBackward0", out=Out(dtype=exact), inplace="function", planned=True, factors=True)
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Planned:
-    """beta * input + alpha * mat @ vec; input broadcasts to (m,)."""
-    a, b, own = mat._layout, vec._layout, input._layout
-    if a.ndim != 2 or b.ndim != 1 or own.ndim > 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got {own.ndim}, {a.ndim}, {b.ndim}")
-    if a.shape[1] != b.shape[0] or (own.numel != 1 and own.shape[0] != a.shape[0]):
-        raise RuntimeError(f"size mismatch, got input ({own.numel}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]})")
-    _same_dtype_of_vectors(input, mat, vec)
-    return _with_addend(
-        (input, mat, vec),
-        (a.shape[0],),
-        (a.shape[0], 1, a.shape[1]),
-        (1, 1),
-        (0, 0, *a.strides),
-        (0, 0, b.strides[0], 0),
-        beta,
-        alpha,
-        lambda: mv(mat, vec),
-    )
-
-
-@addmv.vjp
-def _(g, mat, vec, beta, alpha, need):
-    return (
-        g * _conjugated(beta) if need["input"] else None,
-        g.unsqueeze(1) * (vec.conj() if vec.is_complex() else vec) * _conjugated(alpha) if need["mat"] else None,
-        mv(adjoint(mat), g) * _conjugated(alpha) if need["vec"] else None,
-    )
-
-
-def _conjugated(factor: Any) -> Any:
-    return factor.conjugate() if isinstance(factor, complex) else factor
-
-
-@composite(out=True, inplace=True, node="AddrBackward0", factors=True)
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * input + alpha * outer(vec1, vec2)."""
-    for name, vector in (("vec1", vec1), ("vec2", vec2)):
-        if vector._layout.ndim != 1:
-            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {vector._layout.ndim}-D")
-    input.expand(vec1._layout.shape[0], vec2._layout.shape[0])
-    common = promote_types(input._layout.dtype, promote_types(vec1._layout.dtype, vec2._layout.dtype))
-    product = outer(vec1.to(common), vec2)
-    for name, factor in (("beta", beta), ("alpha", alpha)):
-        if isinstance(factor, float) and not (common.is_floating_point or common.is_complex):
-            raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
-        if isinstance(factor, bool) and common is not bool_:
-            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
-    _check_factors(common, alpha, beta, widened=False)
-    return _combined(input, product, beta, alpha, leads=True).to(common)
 
 
 @operator(method=False, function=False, planned=True, name="outer", node="MulBackward0")

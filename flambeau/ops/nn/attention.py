@@ -29,7 +29,8 @@ from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.ops.linalg.matmul import linear, matmul
+from flambeau.ops.linalg.linear import linear
+from flambeau.ops.linalg.matmul import matmul
 from flambeau.ops.nn.dropout import dropout
 from flambeau.ops.reduction.softmax import softmax
 

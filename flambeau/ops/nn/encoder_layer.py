@@ -14,7 +14,8 @@ from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.ops.creation.copy import contiguous
 from flambeau.ops.elementwise.activation import gelu, relu
-from flambeau.ops.linalg.matmul import linear, matmul
+from flambeau.ops.linalg.linear import linear
+from flambeau.ops.linalg.matmul import matmul
 from flambeau.ops.reduction.softmax import softmax
 
 __all__ = ["_masked_softmax", "_native_multi_head_attention", "_transform_bias_rescale_qkv", "_transformer_encoder_layer_fwd"]

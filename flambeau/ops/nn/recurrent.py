@@ -25,7 +25,7 @@ from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor, empty_layout, tensor_from
 from flambeau.ir.loops import Loop, Nest, element
 from flambeau.ir.scalar import Expr
-from flambeau.ops.linalg.matmul import linear
+from flambeau.ops.linalg.linear import linear
 
 BLOCK = 128  # time steps of one plan
 FEW = 8  # rows of the batch in all steps, below which packing the weight costs more than it saves
