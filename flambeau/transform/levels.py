@@ -18,7 +18,7 @@ from typing import Any
 
 from flambeau.base.aten_schemas import tagged
 from flambeau.base.layout import Size
-from flambeau.codegen.runtime import launch
+from flambeau.codegen.runtime import launch, messages
 from flambeau.core.autograd.node import Node
 from flambeau.core.modes import observing
 from flambeau.core.modes.modes import local
@@ -96,7 +96,7 @@ class Wrapped(Tensor):
 
     @_node.setter
     def _node(self, node: Node | None) -> None:
-        raise RuntimeError(launch.NO_DATA)  # only plain tensors are in the graph
+        raise RuntimeError(messages.NO_DATA)  # only plain tensors are in the graph
 
     @property
     def _index(self) -> int:  # type: ignore[override]
@@ -104,7 +104,7 @@ class Wrapped(Tensor):
 
     @_index.setter
     def _index(self, index: int) -> None:
-        raise RuntimeError(launch.NO_DATA)
+        raise RuntimeError(messages.NO_DATA)
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
@@ -241,7 +241,7 @@ def not_for_all(words: str) -> RuntimeError:
 
 def has_no_data(error: BaseException) -> bool:
     """Whether an error says that memory was read of a tensor that has none."""
-    return isinstance(error, RuntimeError) and error.args == (launch.NO_DATA,)
+    return isinstance(error, RuntimeError) and error.args == (messages.NO_DATA,)
 
 
 def lacks_data(result: Any) -> bool:

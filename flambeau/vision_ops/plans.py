@@ -14,7 +14,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.element_type import Kind, kind_of
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.codegen.targets import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.tensor.tensor import Tensor

@@ -14,7 +14,7 @@ from flambeau.codegen import jit
 from flambeau.codegen.builder import kernel, module
 from flambeau.codegen.object_cache import cache, link
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.runtime import launch
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.codegen.targets import lowered
 from flambeau.core.tensor import storage
 
@@ -58,7 +58,7 @@ def test_an_error_word_raises_and_leaves_nothing_behind():
     x = torch.randn(4)
     run = lowered(Plan([Phase(jit.kernel_of_text(module(f)), 1, 1, [])], [x._layout], []))
     before = storage.memory_statistics()["allocated_bytes"]
-    with pytest.raises(launch.KernelCheck) as caught:
+    with pytest.raises(KernelCheck) as caught:
         run(None)
     assert caught.value.args[0] == 7
     assert storage.memory_statistics()["allocated_bytes"] == before

@@ -12,7 +12,7 @@ from flambeau.codegen.cpu import features, vector_bytes
 from flambeau.codegen.jit import KernelRef, compiled
 from flambeau.codegen.ordering.compact import CHUNK
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.runtime.launch import OUTSIDE
+from flambeau.codegen.runtime.messages import OUTSIDE
 from flambeau.codegen.targets import lowered
 
 REGISTER = 64  # bytes of a vector: wider ones are not compressed by one instruction

@@ -11,7 +11,7 @@ from __future__ import annotations
 from flambeau.codegen.builder import WATCH_LOOK, WATCH_WORD, Function, Value, Variable, module
 from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.runtime import memory, state, threads
-from flambeau.codegen.runtime.launch import data_offset, incref, new_tensor, object_slot
+from flambeau.codegen.runtime.objects import data_offset, incref, new_tensor, object_slot
 
 # the head
 STATE, EXTERNALS, EXTERNAL_COUNT, OUTPUTS, OUTPUT_COUNT, STEPS, STEP_COUNT, PATCHES, RESULTS, RESULT_COUNT = range(10)

@@ -35,14 +35,8 @@ from flambeau.codegen.programs.program import (
     Version,
 )
 from flambeau.codegen.runtime import memory, state
-from flambeau.codegen.runtime.launch import (
-    INPUT_WORDS,
-    OUTPUT_WORDS,
-    PHASE_WORDS,
-    PLAN_WORDS_BEFORE_OPERANDS,
-    UNCOUNTED,
-    bytes_spanned,
-)
+from flambeau.codegen.runtime.launch import bytes_spanned
+from flambeau.codegen.runtime.launcher import INPUT_WORDS, OUTPUT_WORDS, PHASE_WORDS, PLAN_WORDS_BEFORE_OPERANDS, UNCOUNTED
 from flambeau.codegen.runtime.threads import planned_threads
 
 _HEAD = struct.Struct(f"{PLAN_WORDS_BEFORE_OPERANDS}q")

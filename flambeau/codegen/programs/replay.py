@@ -32,7 +32,7 @@ from flambeau.codegen.programs.program import (
     Unfit,
     lifetimes,
 )
-from flambeau.codegen.runtime import launch, state
+from flambeau.codegen.runtime import launch, launcher, state
 from flambeau.codegen.runtime.cpython import BYTES_DATA
 from flambeau.codegen.runtime.threads import planned_threads
 
@@ -276,7 +276,7 @@ class _Frames:
         return [frame + 8, 1, 0, 0, word, source, len(content), 0]
 
     def _step(self, step: Step, places: list[int], uses: list[list[tuple[int, int]]], pokes: list[list[int]]) -> list[int]:
-        head = struct.unpack_from(f"{launch.PLAN_WORDS_BEFORE_OPERANDS}q", step.words)
+        head = struct.unpack_from(f"{launcher.PLAN_WORDS_BEFORE_OPERANDS}q", step.words)
         n_out, n_in, n_phase, scratch, threads = head[1], head[2], head[4], head[5], head[8]
         frame = array("q", [0, 0, self._scratch if scratch else 0, 0, threads])
         moving = []
@@ -306,9 +306,9 @@ class _Frames:
         for at, index in lifted:
             pokes[index].append(base + 8 * at)
         words, phases = id(step.words) + BYTES_DATA, array("q")
-        first = launch.PLAN_WORDS_BEFORE_OPERANDS + launch.OUTPUT_WORDS * n_out + launch.INPUT_WORDS * n_in
+        first = launcher.PLAN_WORDS_BEFORE_OPERANDS + launcher.OUTPUT_WORDS * n_out + launcher.INPUT_WORDS * n_in
         for i in range(n_phase):
-            kernel, total, grain, at = struct.unpack_from("4q", step.words, 8 * (first + launch.PHASE_WORDS * i))
+            kernel, total, grain, at = struct.unpack_from("4q", step.words, 8 * (first + launcher.PHASE_WORDS * i))
             phases.extend((kernel, total, grain, words + 8 * at))
         return [base + 8, threads, self._table(phases), n_phase, 0, 0, 0]
 

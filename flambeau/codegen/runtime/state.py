@@ -1,6 +1,7 @@
 """The words that the native runtime shares: one block of i64, its address known to every plan and every storage.
 
-memory.py, threads.py and launch.py name the words they use here, so that two of them never mean different things by one number.
+memory.py, threads.py, objects.py and launcher.py name the words they use here, so that two of them never mean different things
+by one number.
 """
 
 from __future__ import annotations

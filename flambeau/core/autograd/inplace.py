@@ -18,7 +18,7 @@ import numpy as np
 
 from flambeau.base import memory_order
 from flambeau.base.errors import CapturedWrite
-from flambeau.codegen.runtime.launch import INFERENCE_WRITE
+from flambeau.codegen.runtime.messages import INFERENCE_WRITE
 from flambeau.core.autograd.node import FREED, NO_EDGE, AccumulateGrad, Node, running
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor import create

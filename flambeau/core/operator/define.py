@@ -18,7 +18,7 @@ from typing import Any, Unpack
 from flambeau.base.layout import register_cache
 from flambeau.base.naming import PACKAGE
 from flambeau.base.tracebacks import api_boundary, filter_traceback
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.core.autograd import inplace as rewiring
 from flambeau.core.autograd.node import one_step, rename
 from flambeau.core.autograd.node_codegen import WRITTEN

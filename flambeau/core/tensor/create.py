@@ -23,7 +23,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, register_cache
 from flambeau.base.small_floats import AS_BITS, from_bits, to_bits
 from flambeau.base.tracebacks import filter_traceback
-from flambeau.codegen.runtime import launch
+from flambeau.codegen.runtime import launch, messages
 from flambeau.core.modes.modes import local
 from flambeau.core.modes.settings import settings
 from flambeau.core.operator.arguments import ints, no_combination
@@ -269,7 +269,7 @@ def item(tensor: Tensor) -> Any:
                 raise fakes.without_values("_local_scalar_dense")
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         if storage.without_memory(tensor._storage):
-            raise RuntimeError(launch.NO_DATA)
+            raise RuntimeError(messages.NO_DATA)
         if layout.pending:
             return lazy_conjugate.meant(item(tensor_from(tensor._storage, tensor._offset, layout.in_memory())), layout.pending)
         read = launch.readers.get(layout.dtype.name)

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 import numpy as np
 
 from flambeau.base.locks import short_lock
-from flambeau.codegen.runtime import launch, memory, state, weight_cache
+from flambeau.codegen.runtime import launch, memory, messages, state, weight_cache
 from flambeau.codegen.targets.cpu import CPU
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def bytes_of(storage: Any) -> np.ndarray:
     there are none: NumPy would lay an array that wants some on memory of its own.
     """
     if not storage.capacity:
-        raise RuntimeError(launch.OUTSIDE)
+        raise RuntimeError(messages.OUTSIDE)
     return np.frombuffer(storage, _BYTE)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from flambeau.base import dtype as dtypes
 from flambeau.base.layout import Layout, sparse_coo, sparse_csr, strided
 from flambeau.base.naming import public_module
-from flambeau.codegen.runtime import launch
+from flambeau.codegen.runtime import launch, messages
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.delegate import HeldTensor
 from flambeau.core.tensor.tensor import Tensor, tensor_from
@@ -177,7 +177,7 @@ class MaskedTensor(HeldTensor):
             try:
                 return body(*args, **keywords)
             except RuntimeError as error:
-                if error.args != (launch.NO_DATA,):
+                if error.args != (messages.NO_DATA,):
                     raise
         raise TypeError(
             f"Multiple dispatch failed for 'torch._ops.aten.{name}.default'; MaskedTensor doesn't implement {name}: compute with "

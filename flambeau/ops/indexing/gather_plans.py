@@ -18,7 +18,7 @@ from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.gather_scatter.move import Buffer, Index, Move
 from flambeau.codegen.gather_scatter.steps import Moves
 from flambeau.codegen.plan import Plan, elementwise
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.codegen.targets import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.publishing import NAMESPACE

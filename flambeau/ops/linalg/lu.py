@@ -12,7 +12,7 @@ import numpy as np
 from flambeau.base import geometry
 from flambeau.base.dtype import float32, int32
 from flambeau.base.warn import warn_once
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.core.operator import return_types
 from flambeau.core.operator.define import composite, operator
 from flambeau.core.operator.facets import record_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from flambeau.base import geometry
 from flambeau.base.warn import warn_once
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.core.autograd.inplace import owned
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator import return_types

@@ -17,7 +17,7 @@ from flambeau.codegen.element_type import kind_of
 from flambeau.codegen.losses import ctc as kernels
 from flambeau.codegen.plan import Phase, Plan
 from flambeau.codegen.runtime import launch as launching
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.codegen.targets import lowered
 from flambeau.core.modes.autocast import single
 from flambeau.core.operator.arguments import no_combination

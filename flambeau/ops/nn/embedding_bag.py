@@ -13,7 +13,7 @@ from flambeau.base.layout import Layout
 from flambeau.codegen.element_type import kind_of
 from flambeau.codegen.embedding import bags as kernels
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.targets import lowered
 from flambeau.core.operator.define import operator

@@ -12,7 +12,7 @@ from flambeau.base.dtype import int64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.pooling import windows as kernels
 from flambeau.codegen.pooling.fractional import tables_plan
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.core.modes.autocast import single
 from flambeau.core.modes.settings import alert
 from flambeau.core.operator.define import composite, operator

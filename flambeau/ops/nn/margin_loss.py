@@ -13,7 +13,7 @@ from flambeau.base.dtype import float32, float64
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.losses import margins as kernels
 from flambeau.codegen.plan import Phase, Plan
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.codegen.targets import lowered
 from flambeau.core.modes import modes
 from flambeau.core.modes.autocast import single

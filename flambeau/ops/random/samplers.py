@@ -18,7 +18,7 @@ from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout, contiguous_format, register_cache
 from flambeau.base.rng import RANGES, WIDE_RANGE, default_generator, drawing_order
 from flambeau.base.small_floats import AS_BITS, from_bits
-from flambeau.codegen.runtime.launch import KernelCheck
+from flambeau.codegen.runtime.messages import KernelCheck
 from flambeau.core.autograd.inplace import owned
 from flambeau.core.modes import modes, overrides
 from flambeau.core.operator import sampling

@@ -20,7 +20,7 @@ from typing import Any
 
 from flambeau.base import layout as layouts
 from flambeau.base.layout import Layout
-from flambeau.codegen.runtime import launch
+from flambeau.codegen.runtime import launch, messages
 from flambeau.core.autograd.node import AccumulateGrad, rename
 from flambeau.core.modes.autocast import autocasting, cast_arguments
 from flambeau.core.operator.publishing import OPERATORS
@@ -165,7 +165,7 @@ class SparseTensor(HeldTensor):
                 if not error.operator.startswith("_"):
                     raise
             except RuntimeError as error:
-                if error.args != (launch.NO_DATA,):
+                if error.args != (messages.NO_DATA,):
                     raise
             else:
                 if not _lacks_data(result):
