@@ -21,6 +21,8 @@ from flambeau.quantized_ops.packed import ConvParams
 
 __all__ = ["OPERATORS"]
 
+KEPT = 64  # layouts of activations of which a packed weight keeps what follows from them
+
 
 def _channels_last(x: Any) -> Any:
     """(N, channels, ...) as (N, depth, height, width, channels) without gaps."""
@@ -32,8 +34,8 @@ def _three(numbers: Sequence[int], missing: int) -> tuple[int, ...]:
     return (missing,) * (3 - len(numbers)) + tuple(numbers)
 
 
-def _geometry(x: Any, packed: ConvParams) -> tuple[Any, Geometry, list[int]]:
-    """The activations' integers with channels last, what the kernel takes of them, and the result's sizes.
+def _geometry(x: Any, packed: ConvParams) -> tuple[Geometry, list[int]]:
+    """What the kernel takes of such activations, and the result's sizes. RuntimeError if they don't fit the weight.
 
     A transposed convolution is the convolution of pixels that are spread among zero points with the weight turned around.
     """
@@ -46,35 +48,44 @@ def _geometry(x: Any, packed: ConvParams) -> tuple[Any, Geometry, list[int]]:
             f"{packed.channels} channels, but got {x.shape[1]} channels instead"
         )
     stride, padding, dilation = packed.stride(), packed.padding(), packed.dilation()
-    integers, spans = codes(x), [d * (k - 1) for d, k in zip(dilation, taps, strict=True)]
+    spans, inside = [d * (k - 1) for d, k in zip(dilation, taps, strict=True)], list(x.shape[2:])
     if packed.transpose():
+        inside = [(i - 1) * s + 1 for i, s in zip(inside, stride, strict=True)]
         more = packed.output_padding()
-        sizes = [
-            (i - 1) * s - 2 * p + span + o + 1 for i, s, p, span, o in zip(x.shape[2:], stride, padding, spans, more, strict=True)
-        ]
-        spread = [(i - 1) * s + 1 for i, s in zip(x.shape[2:], stride, strict=True)]
-        wide = torch.full((*x.shape[:2], *spread), x.q_zero_point(), dtype=integers.dtype)
-        wide[(..., *[slice(None, None, s) for s in stride])] = integers
-        integers, padding, stride = wide, [span - p for span, p in zip(spans, padding, strict=True)], [1] * dims
+        sizes = [i - 2 * p + span + o for i, p, span, o in zip(inside, padding, spans, more, strict=True)]
+        padding, stride = [span - p for span, p in zip(spans, padding, strict=True)], [1] * dims
     else:
-        sizes = [(i + 2 * p - span - 1) // s + 1 for i, s, p, span in zip(x.shape[2:], stride, padding, spans, strict=True)]
+        sizes = [(i + 2 * p - span - 1) // s + 1 for i, s, p, span in zip(inside, stride, padding, spans, strict=True)]
     if min(sizes) < 1:
         raise RuntimeError(f"Calculated output size per channel: {sizes}. Output size is too small")
-    last = _channels_last(integers)
-    geometry = Geometry(
-        tuple(last.shape[1:4]), _three(sizes, 1), _three(taps, 1), _three(stride, 1), _three(padding, 0), _three(dilation, 1)
-    )
-    return last.movedim(-1, 1), geometry, sizes
+    numbers = _three(taps, 1), _three(stride, 1), _three(padding, 0), _three(dilation, 1)
+    return Geometry(_three(inside, 1), _three(sizes, 1), *numbers), sizes
+
+
+def _spread(x: Any, packed: ConvParams) -> Any:
+    """The integers of activations, as many zero points between them as the stride leaves."""
+    integers = codes(x)
+    if not packed.transpose() or max(packed.stride()) == 1:
+        return integers
+    sizes = [(i - 1) * s + 1 for i, s in zip(x.shape[2:], packed.stride(), strict=True)]
+    wide = torch.full((*x.shape[:2], *sizes), x.q_zero_point(), dtype=integers.dtype)
+    wide[(..., *[slice(None, None, s) for s in packed.stride()])] = integers  # type: ignore[index]
+    return wide
 
 
 def _product(x: Any, packed: ConvParams, result: str, scalars: Any) -> Any:
     """The convolution as `result` says, with its channels last in memory."""
-    image, geometry, sizes = _geometry(x, packed)
-    w = packed.rows
-    count, columns = x.shape[0], w.columns * w.groups
-    dtype = CODES[torch.quint8] if result == "codes" else float32
-    out = Layout.contiguous((count, *sizes, columns), dtype, x._layout.device)
-    return multiply(image, w, out, result, scalars, geometry).movedim(-1, 1)  # type: ignore[attr-defined]
+    w, key = packed.rows, (result, x._layout)
+    kept = packed.geometries.get(key)
+    if kept is None:
+        geometry, sizes = _geometry(x, packed)
+        dtype = CODES[torch.quint8] if result == "codes" else float32
+        kept = geometry, Layout.contiguous((x.shape[0], *sizes, w.columns * w.groups), dtype, x._layout.device)
+        if len(packed.geometries) >= KEPT:
+            packed.geometries.clear()
+        packed.geometries[key] = kept
+    image = _channels_last(_spread(x, packed)).movedim(-1, 1)
+    return multiply(image, w, kept[1], result, scalars, kept[0]).movedim(-1, 1)  # type: ignore[attr-defined]
 
 
 def _convolved(x: Any, packed: ConvParams, scale: float, zero_point: int, relu: bool = False) -> Any:
@@ -104,7 +115,7 @@ def _dynamic(x: Any, packed: ConvParams, reduce_range: bool = False) -> Any:
     return _convolved(quantized, packed, scale, zero_point).dequantize()
 
 
-def _spread(numbers: Sequence[int], dims: int, name: str) -> list[int]:
+def _listed(numbers: Sequence[int], dims: int, name: str) -> list[int]:
     if len(numbers) != dims:
         raise RuntimeError(f"Specify {name} as a list of {dims} numbers")
     return list(numbers)
@@ -127,8 +138,8 @@ def _pack(dims: int, transposed: bool) -> Any:
                 "Per Channel Quantization is currently disabled for transposed conv" if transposed else "axis != 0"
             )
         named = ("stride", stride), ("padding", padding), ("dilation", dilation)
-        stride, padding, dilation = [_spread(given, dims, name) for name, given in named]
-        output_padding = _spread(output_padding, dims, "output_padding")
+        stride, padding, dilation = [_listed(given, dims, name) for name, given in named]
+        output_padding = _listed(output_padding, dims, "output_padding")
         return ConvParams(dims, weight, bias, stride, padding, dilation, groups, output_padding, transposed)
 
     return prepack

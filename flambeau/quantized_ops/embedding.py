@@ -6,6 +6,7 @@ float16 after integers of 4 or 2 bits. Only the rows that are chosen are turned 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import flambeau as torch
@@ -22,27 +23,60 @@ def _tail(bits: int) -> Any:
     return torch.float32 if bits == 8 else torch.float16
 
 
+def _check_table(weight: Any, bits: int) -> None:
+    """RuntimeError for what can't be packed."""
+    if weight.dtype not in (torch.float32, torch.float16):
+        name = "byte" if bits == 8 else f"{bits}bit"
+        raise RuntimeError(f"'embedding_bag_{name}_prepack' only support float32 or float16.")
+    if bits == 8:
+        return
+    if weight.dim() != 2:
+        raise RuntimeError(f"qembeddingbag_{bits}bit_prepack takes a table of two dimensions, got {weight.dim()}")
+    if weight.shape[1] % (8 // bits):
+        raise RuntimeError(f"qembeddingbag_{bits}bit_prepack only works for the number of columns a multiple of {8 // bits}")
+
+
+def _flat(weight: Any) -> Any:
+    return weight.to(torch.float32).reshape(math.prod(weight.shape[:-1]), weight.shape[-1])
+
+
+def _shaped(rows: Any, weight: Any) -> Any:
+    return rows.reshape(*weight.shape[:-1], rows.shape[1])
+
+
 def _pack(bits: int) -> Any:
     """Rows of floats as rows of bytes."""
 
     def prepack(weight: Any, optimized_qparams: bool = False, nbins: int = 200, ratio: float = 0.16) -> Any:
-        flat = weight.to(torch.float32).reshape(-1, weight.shape[-1])
-        low, high = flat.amin(1, True), flat.amax(1, True)
+        _check_table(weight, bits)
+        flat = _flat(weight)
+        low, high = _ranges(flat)
         if optimized_qparams:
             ranges = [torch.choose_qparams_optimized(row, row.numel(), nbins, ratio, bits) for row in flat]
             high, low = (torch.cat([pair[i] for pair in ranges]).reshape(-1, 1) for i in (0, 1))
-        return _packed(flat, low, high, bits).reshape(*weight.shape[:-1], -1)
+        return _shaped(_packed(flat, low, high, bits), weight)
 
     return prepack
+
+
+def _ranges(flat: Any) -> tuple[Any, Any]:
+    """The least and the greatest number of each row, NaNs not counted: (rows, 1) each."""
+    if not flat.shape[1]:
+        return flat.new_zeros(flat.shape[0], 1), flat.new_zeros(flat.shape[0], 1)
+    odd = flat.isnan()
+    if not bool(odd.any()):
+        return flat.amin(1, True), flat.amax(1, True)
+    return flat.masked_fill(odd, math.inf).amin(1, True), flat.masked_fill(odd, -math.inf).amax(1, True)
 
 
 def _pack_with_ranges(bits: int) -> Any:
     """The same with the least and the greatest number of each row given."""
 
     def prepack(weight: Any, rowwise_min_max: Any, *_: Any) -> Any:
-        flat = weight.to(torch.float32).reshape(-1, weight.shape[-1])
+        _check_table(weight, bits)
+        flat = _flat(weight)
         low, high = rowwise_min_max.to(torch.float32).reshape(-1, 2).split(1, 1)
-        return _packed(flat, low, high, bits).reshape(*weight.shape[:-1], -1)
+        return _shaped(_packed(flat, low, high, bits), weight)
 
     return prepack
 

@@ -26,7 +26,7 @@ F = torch.nn.functional
 def _rows(x: Any) -> Any:
     if x.dim() < 2:
         raise RuntimeError("The dimension of input tensor should be larger than or equal to 2")
-    return x.reshape(-1, x.shape[-1])
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def unsigned_zero(x: Any) -> int:
@@ -64,7 +64,7 @@ def _linear(X: Any, W_prepack: LinearParams, Y_scale_i: float, Y_zero_point_i: i
     _check(X)
     scalars = scalars_of(X, Y_scale_i, Y_zero_point_i, X.dtype, relu)
     made = _product(_rows(codes(X)), W_prepack, "codes", scalars).view(CODES[X.dtype])
-    return wrapped(made.reshape(*X.shape[:-1], -1), PerTensor(float(Y_scale_i), int(Y_zero_point_i)), X.dtype)
+    return wrapped(made.reshape(*X.shape[:-1], made.shape[1]), PerTensor(float(Y_scale_i), int(Y_zero_point_i)), X.dtype)
 
 
 def _check(x: Any) -> None:
@@ -82,6 +82,8 @@ def dynamic(X: Any, packed: Any, reduce_range: bool = False, relu: bool = False)
     if isinstance(packed, HalfLinearParams):
         return half(X, packed, relu)
     rows = _rows(X)
+    if not rows.numel():
+        return F.linear(X.detach(), packed.rows.codes[:, : X.shape[-1]].to(float32), packed.bias())
     scale, zero_point = _choose_qparams_per_tensor(rows, reduce_range)
     least = 0.0 if relu else -math.inf
     scalars = scale, zero_point, _inverse(scale), 1.0, 0.0, least, 127.0 if reduce_range else 255.0

@@ -17,6 +17,9 @@ from flambeau.ops.quantized.tensor import PerTensor, codes
 __all__ = ["CellParams", "ConvParams", "EmbeddingParams", "HalfLinearParams", "LinearParams"]
 
 
+FEW_CHANNELS = 16  # of a group, which are moved at once
+
+
 class PackedParams:
     """What all of them have in common."""
 
@@ -119,6 +122,7 @@ class ConvParams(PackedParams):
         self._output_padding = list(output_padding) or [0] * dims
         self._groups, self._transposed = groups, transposed
         self.kind = f"quantized.Conv{max(dims, 2)}dPackedParamsBase"
+        self.geometries: dict[Any, Any] = {}  # what calls need, by the layout of their input
 
     def unpack(self) -> tuple[Any, Any]:
         """(weight, bias)."""
@@ -169,7 +173,25 @@ class ConvParams(PackedParams):
             taps = integers.shape[2:]
             turned = integers.reshape(self._groups, -1, integers.shape[1], *taps).transpose(1, 2)  # type: ignore[attr-defined]
             integers = turned.reshape(-1, turned.shape[2], *taps).flip(list(range(2, 2 + self.dims)))
-        return weights_of(integers.movedim(1, -1), self.weight, self._bias, self._groups)  # type: ignore[attr-defined]
+        integers, groups = _merged(integers, self._groups, scales_and_zeros(self.weight)[1])
+        return weights_of(integers.movedim(1, -1), self.weight, self._bias, groups)  # type: ignore[attr-defined]
+
+
+def _merged(integers: Any, groups: int, zeros: Any) -> tuple[Any, int]:
+    """The integers (output channels, channels of a group, ...) with neighbouring groups made one, by zero points, where they have
+    few channels: what is multiplied in vain costs less than handling few bytes at a time. And the number of groups then.
+    """
+    columns, channels = integers.shape[0] // groups, integers.shape[1]
+    count = next(n for n in range(1, groups + 1) if groups % n == 0 and (n * channels >= FEW_CHANNELS or n == groups))
+    if count == 1:
+        return integers, groups
+    whole = integers.new_empty(groups // count, count, columns, count, *integers.shape[1:])
+    nothing = zeros.to(integers.dtype).expand(integers.shape[0]).reshape(groups // count, count, columns)
+    whole.copy_(nothing.reshape(*nothing.shape, *[1] * (whole.dim() - 3)))
+    each = integers.reshape(groups // count, count, columns, *integers.shape[1:])
+    for n in range(count):
+        whole[:, n, :, n] = each[:, n]
+    return whole.reshape(integers.shape[0], count * channels, *integers.shape[2:]), groups // count
 
 
 class EmbeddingParams(PackedParams):

@@ -51,6 +51,10 @@ def test_int4_weights():
     x = torch.linspace(-1, 1, 192).reshape(3, 64)
     weights = torch.cat([(codes[:, 32 * g : 32 * g + 32] - 8) * scales[g, :, :1] + scales[g, :, 1:] for g in range(2)], 1)
     torch.testing.assert_close(torch._weight_int4pack_mm_for_cpu(x, packed, 32, scales), x @ weights.t())
+    with pytest.raises(RuntimeError, match="expected scalar type Float but found BFloat16"):
+        torch._weight_int4pack_mm_for_cpu(x, packed, 32, scales.bfloat16())
+    with pytest.raises(RuntimeError, match="expect K to be divisible by qGroupSize, got K:64, qGroupSize:128"):
+        torch._weight_int4pack_mm_for_cpu(x, packed, 128, scales)
     with pytest.raises(RuntimeError, match="expect qGroupSize to be 32, 64, 128 or 256, got 48"):
         torch._weight_int4pack_mm_for_cpu(x, packed, 48, scales)
 

@@ -71,6 +71,27 @@ def test_products_are_exact(how, rows, columns, k):
             assert torch.equal(made.int_repr().float(), rounded(sums, x, w, bias, 3.0, 20, 20, high))
 
 
+@pytest.mark.parametrize("rows, k, columns", [(5, 3072, 150), (2, 10000, 100), (130, 1500, 97), (4, 70000, 50)])
+def test_long_products_are_exact(rows, k, columns):
+    """Of which only some columns' weights are in the cache at a time."""
+    x, w, bias = quantized((rows, k)), weight((columns, k), 1), torch.randn(columns)
+    made = q.linear(x, q.linear_prepack(w, bias), 200.0, 128)
+    assert torch.equal(made.int_repr().float(), rounded(whole(x) @ whole(w).t(), x, w, bias, 200.0, 128, 0, 255))
+
+
+@pytest.mark.parametrize("rows, k", [(1, 64), (3, 70), (7, 31), (50, 256)])
+@pytest.mark.parametrize("place", [None, 0, -1])
+def test_activations_of_seven_bits(rows, k, place):
+    """They are multiplied in another way, unless a single one has eight."""
+    x, w = torch.full((rows, k), 127, dtype=torch.uint8), torch.full((5, k), -128, dtype=torch.int8)
+    w[1], w[2, ::2] = 127, 127
+    if place is not None:
+        x.flatten()[place] = 255
+    x, w = torch._make_per_tensor_quantized_tensor(x, 1.0, 0), torch._make_per_tensor_quantized_tensor(w, 1.0, 0)
+    made = q.linear(x, q.linear_prepack(w, None), float(k * 200), 128)
+    assert torch.equal(made.int_repr().float(), rounded(whole(x) @ whole(w).t(), x, w, None, k * 200, 128, 0, 255))
+
+
 @pytest.mark.parametrize("rows, k, columns", [(1, 1, 1), (1, 64, 9), (3, 33, 5), (20, 100, 16)])
 def test_dynamic_products(how, rows, k, columns):
     x, w, bias = torch.randn(rows, k), weight((columns, k), 2), torch.randn(columns)
@@ -141,6 +162,50 @@ def test_what_does_not_fit_is_refused():
         q.linear(quantized((2, 5)), q.linear_prepack(weight((3, 4)), None), 1.0, 0)
 
 
+def test_no_rows():
+    packed, x = q.linear_prepack(weight((3, 4)), torch.ones(3)), quantized((2, 0, 4))
+    assert q.linear(x, packed, 1.0, 0).shape == q.linear_dynamic(x.dequantize(), packed).shape == (2, 0, 3)
+
+
+@pytest.mark.parametrize("scale, codes", [(0.0, [5, 5, 5]), (float("nan"), [5, 5, 5]), (float("inf"), [5, 5, 5])])
+def test_scales_that_are_none(scale, codes):
+    """What can't be a number of 32 bits counts as the least, as the processor's own conversion has it in PyTorch."""
+    w = torch._make_per_tensor_quantized_tensor(torch.tensor([[-1], [0], [1]], dtype=torch.int8), 1.0, 0)
+    x = torch._make_per_tensor_quantized_tensor(torch.tensor([[4]], dtype=torch.uint8), 1.0, 0)
+    assert q.linear_relu(x, q.linear_prepack(w, None), scale, 5).int_repr().tolist() == [codes]
+
+
+def test_tables_that_can_not_be_packed():
+    with pytest.raises(RuntimeError, match="'embedding_bag_byte_prepack' only support float32 or float16"):
+        q.embedding_bag_byte_prepack(torch.ones(2, 4, dtype=torch.float64))
+    with pytest.raises(RuntimeError, match="qembeddingbag_2bit_prepack only works for the number of columns a multiple of 4"):
+        q.embedding_bag_2bit_prepack(torch.ones(2, 6))
+    assert q.embedding_bag_byte_prepack(torch.ones(0, 4)).shape == (0, 12)
+    assert q.embedding_bag_byte_prepack(torch.ones(4)).shape == (12,)
+    table = torch.tensor([[0.0, float("nan"), 1.0, 2.0]])
+    assert q.embedding_bag_byte_prepack(table)[0, 2:4].tolist() == [128, 255]
+    assert q.embedding_bag_byte_unpack(q.embedding_bag_byte_prepack(table))[0, 3].item() == 2.0
+
+
+def test_grids_that_are_none():
+    x, ones, zeros = torch.ones(2, 3), torch.ones(3), torch.zeros(3, dtype=torch.int32)
+    one, channels = torch.fake_quantize_per_tensor_affine, torch.fake_quantize_per_channel_affine
+    for words, call in (
+        ("`zero_point` must be between", lambda: one(x, 0.1, 300, 0, 255)),
+        ("`quant_min` should be less than or         equal", lambda: one(x, 0.1, 0, 1, 0)),
+        ("`zero_point` must be between", lambda: channels(x, ones, zeros + 300, 1, 0, 255)),
+        ("same dimensions", lambda: channels(x, ones, zeros[:2], 1, 0, 255)),
+        ("not consistent with input tensor", lambda: channels(x, ones, zeros, 0, 0, 255)),
+        ("`axis` must be between 0 and", lambda: channels(x, ones, zeros, -1, 0, 255)),
+        ("Scale must be Float or BFloat16, found Double", lambda: channels(x, ones.double(), zeros, 1, 0, 9)),
+        ("Zero-point must be Int32, Float or Half", lambda: channels(x, ones, zeros.long(), 1, 0, 9)),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            call()
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        channels(x, ones, zeros, 2, 0, 255)
+
+
 def test_nothing_is_read_past_an_operand():
     """Activations and weights end, or begin, where a page can't be touched."""
     make = torch._make_per_tensor_quantized_tensor
@@ -177,6 +242,8 @@ def test_nothing_is_read_past_an_operand():
         ("x86_64-unknown-linux-gnu", "+avx512f,+avx512bw,+avx512vl,+avx512dq,+avx512vnni", dots.VNNI, 64, "vpdpbusd"),
         ("x86_64-unknown-linux-gnu", "+avx2,+avxvnni", dots.VNNI, 32, "vpdpbusd"),
         ("x86_64-unknown-linux-gnu", "+avx2", dots.PAIRS, 32, "vpmaddwd"),
+        ("x86_64-unknown-linux-gnu", "+avx2", dots.PAIRS, 32, "vpmaddubsw"),
+        ("x86_64-unknown-linux-gnu", "+avx512f,+avx512bw,+avx512vl,+avx512dq", dots.PAIRS, 64, "vpmaddubsw"),
         ("x86_64-unknown-linux-gnu", "+sse4.1", dots.PAIRS, 16, "pmaddwd"),
         ("aarch64-unknown-linux-gnu", "+dotprod", dots.SIGNED, 16, "sdot"),
         ("aarch64-unknown-linux-gnu", "+neon", dots.PLAIN, 16, "saddw"),

@@ -14,6 +14,7 @@ from flambeau.codegen.kernel import Kernel, vector
 
 #: How bytes are multiplied: by VNNI, by ARM's signed dot products, as pairs of 16-bit integers by x86, or by anything.
 VNNI, SIGNED, PAIRS, PLAIN = "vnni", "signed", "pairs", "plain"
+SEVEN_BITS = "seven bits"  # by x86, of activations below 128: pairs of products then fit into 16 bits
 MOST_ROWS = 3
 STORED = 4  # sums that a tile stores in each row
 
@@ -26,8 +27,18 @@ def way() -> str:
 
 
 def step(how: str) -> int:
-    """Bytes along k that a turn of the loop takes; rows are padded to whole steps."""
-    return vector_bytes() if how == VNNI else 16 if how == SIGNED else vector_bytes() // 2
+    """Bytes along k that a turn of the loop takes."""
+    return vector_bytes() if how in (VNNI, SEVEN_BITS) else 16 if how == SIGNED else vector_bytes() // 2
+
+
+def quicker(how: str) -> str | None:
+    """A quicker way for activations of 7 bits, if there is one."""
+    return SEVEN_BITS if how == PAIRS and vector_bytes() > 16 else None
+
+
+def whole_steps(how: str) -> int:
+    """Rows of bytes are padded to a multiple of this."""
+    return step(quicker(how) or how)
 
 
 def columns(rows: int) -> int:
@@ -42,6 +53,11 @@ def _multiply_add(f: Kernel, how: str, a: Value, b: Value, total: Value) -> Valu
         return f.call(total.type, f"llvm.x86.avx512.vpdpbusd.{bits}", total, a, b)
     if how == SIGNED:
         return f.call(total.type, "llvm.aarch64.neon.sdot.v4i32.v16i8", total, a, b)
+    if how == SEVEN_BITS:
+        bits = 8 * vector_bytes()
+        half, name = ("avx512.pmaddubs.w.512", "avx512.pmaddw.d.512") if bits == 512 else ("avx2.pmadd.ub.sw", "avx2.pmadd.wd")
+        pairs = f.call(vector("i16", bits // 16), f"llvm.x86.{half}", a, b)
+        return total + f.call(total.type, f"llvm.x86.{name}", pairs, f.value(1, pairs.type))
     if how == PAIRS:
         name = {16: "sse2.pmadd.wd", 32: "avx2.pmadd.wd", 64: "avx512.pmaddw.d.512"}[vector_bytes()]
         return total + f.call(total.type, f"llvm.x86.{name}", a, b)
@@ -54,9 +70,7 @@ def _multiply_add(f: Kernel, how: str, a: Value, b: Value, total: Value) -> Valu
 def _operand(f: Kernel, how: str, place: Value, at: Value, signed: bool) -> Value:
     size = step(how)
     loaded = f.load(vector("i8", size), place, at, align=1)
-    if how == SIGNED:
-        return loaded
-    if how == VNNI:
+    if how in (SIGNED, VNNI, SEVEN_BITS):
         return loaded
     return f.convert(loaded, vector("i16", size), "sext" if signed else "zext")
 
@@ -78,12 +92,12 @@ def _folded(f: Kernel, sums: list[Value]) -> Value:
     return whole
 
 
-def tile(how: str, rows: int) -> Kernel:
-    """void dots_R(k, a, a_row, last, b, b_row, left, sums, sums_row): R rows of a (the last one is `last`, repeated behind it) by
-    columns(R) rows of b, of which `left` are there; four sums of each row are stored. k and strides count bytes, whole steps.
+def tile(how: str, rows: int, name: str = "dots") -> Kernel:
+    """void name(k, a, a_row, last, b, b_row, left, sums, sums_row): `rows` of a (the last one is `last`, repeated behind it) by
+    columns(rows) rows of b, of which `left` are there; four sums of each row are stored. k and strides count bytes, whole steps.
     """
     parameters = [("k", "i64"), ("a", "ptr"), ("a_row", "i64"), ("last", "i64"), ("b", "ptr"), ("b_row", "i64"), ("left", "i64")]
-    f = Kernel(f"dots_{rows}", [*parameters, ("sums", "ptr"), ("sums_row", "i64")], internal=True)
+    f = Kernel(name, [*parameters, ("sums", "ptr"), ("sums_row", "i64")], internal=True)
     across, lanes = columns(rows), 4 if how == SIGNED else vector_bytes() // 4
     a = [f.at("i8", f["a"], f.minimum(f["last"], i) * f["a_row"]) for i in range(rows)]
     b = [f.at("i8", f["b"], f.minimum(f["left"] - 1, j) * f["b_row"]) for j in range(across)]

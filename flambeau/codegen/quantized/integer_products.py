@@ -80,6 +80,7 @@ class _Task:
     def emit(self) -> None:
         f, c, form = self.f, self.c, self.form
         self._rows()
+        self.seven_bits = self._below_128() if dots.quicker(form.how) else None
         if form.result != "sums":
             self._factors()
         with f.loop(0, self.across, c["block"]) as block:
@@ -91,9 +92,31 @@ class _Task:
                     b = f.at("i8", f.buffer(WEIGHTS), (self.first + block + j) * c["depth"])
                     goal = f.at("i32", self.sums, j)
                     operands = (c["depth"], a, c["depth"], last, b, c["depth"], columns - j, goal, self.sums_row())
-                    f.call("void", f"dots_{form.rows}", *operands, declare=False)
+                    self._multiply(operands)
                 with f.loop(0, last + 1) as row:
                     self._finish(block, i + row, f.at("i32", self.sums, row * self.sums_row()), columns)
+
+    def _multiply(self, operands: tuple[Value, ...]) -> None:
+        if self.seven_bits is None:
+            self.f.call("void", "dots", *operands, declare=False)
+            return
+        with self.f.branches(self.seven_bits) as otherwise:
+            self.f.call("void", "quick_dots", *operands, declare=False)
+            otherwise()
+            self.f.call("void", "dots", *operands, declare=False)
+
+    def _below_128(self) -> Value:
+        """Whether none of the task's activations has its eighth bit set; what is behind them in their rows becomes 0."""
+        f, c, size = self.f, self.c, vector_bytes()
+        type = vector("i8", size)
+        any_of = f.variable(type)
+        any_of.set(0)
+        with f.loop(0, self.down) as i, f.loop(c["k"], c["depth"]) as at:
+            f.store(f.value(0, "i8"), self.a, i * c["depth"] + at)
+        with f.loop(0, self.down * c["depth"], size) as at:
+            any_of.set(any_of.get() | f.load(type, self.a, at, align=1))
+        signs = f.emit(vector("i1", size), f"icmp slt {type} {any_of.get().name}, zeroinitializer")
+        return f.convert(signs, f"i{size}", "bitcast").equals(0)
 
     def sums_row(self) -> Value:
         return self.c["block"] + dots.STORED + self.lanes
@@ -158,11 +181,15 @@ class _Task:
                 with f.loop(0, c["taps_w"], c["together"]) as tap_w:
                     x = first_w + tap_w * c["dilation_w"]
                     many = c["together"]
-                    left = f.minimum(f.maximum(f.i64(0) - x, 0), many)
-                    right = f.maximum(f.minimum(c["in_w"] - x, many), left)
-                    self._fill(goal, at, left * c["channels"])
-                    self._copy(f.at("i8", row, (x + left) * c["pixel"]), goal, at, (right - left) * c["channels"])
-                    self._fill(goal, at, (many - right) * c["channels"])
+                    whole = (c["in_w"] >= many) & x.unsigned_below(c["in_w"] - many + 1)
+                    with f.branches(whole) as partly:
+                        self._copy(f.at("i8", row, x * c["pixel"]), goal, at, many * c["channels"])
+                        partly()
+                        left = f.minimum(f.maximum(f.i64(0) - x, 0), many)
+                        right = f.maximum(f.minimum(c["in_w"] - x, many), left)
+                        self._fill(goal, at, left * c["channels"])
+                        self._copy(f.at("i8", row, (x + left) * c["pixel"]), goal, at, (right - left) * c["channels"])
+                        self._fill(goal, at, (many - right) * c["channels"])
                 otherwise()
                 self._fill(goal, at, line)
 
@@ -259,8 +286,11 @@ class _Task:
             made = number.exact_mul(factor) if added is None else f.fma(number, factor, added)
             return f.select(made < low, low, made)
         made = (number if added is None else number + added).exact_mul(factor)
-        steps = _round(f, made) + zero
+        whole = _round(f, made)
+        steps = whole + zero
         held = f.select(steps <= low, low, f.select(steps < high, steps, high))
+        fits = f.call(wide, f"llvm.fabs.{suffix(wide)}", whole) < 2.0**31  # a NaN, and what is no int32, counts as the least
+        held = f.select(fits, held, low)
         return f.convert(f.convert(held, integers, "fptosi"), vector("i8", lanes), "trunc")
 
 
@@ -278,4 +308,6 @@ def product_kernel(form: Form) -> str:
     f = Kernel()
     with f.loop(f["begin"], f["end"]) as index:
         _Task(f, form, index).emit()
-    return module(dots.tile(form.how, form.rows), f)
+    quick = dots.quicker(form.how)
+    more = [dots.tile(quick, form.rows, "quick_dots")] if quick else []
+    return module(dots.tile(form.how, form.rows), *more, f)

@@ -13,14 +13,14 @@ from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.targets.cpu import CPU
 
 SERIAL = 48 * 1024  # multiply-adds that one thread does
-WHOLE_TILES = 12  # columns by which tiles of 3 and of 4 divide
+WHOLE_TILES = 48  # columns that are whole tiles of 3 and of 4, and whole vectors of 16 or fewer
 CACHE_SHARE = 4  # a task's rows take one part in so many of the second-level cache, and so do the weights that they meet
 ONE = (1, 1, 1)
 
 
 def step_bytes() -> int:
     """Bytes of whole rows of weights are a multiple of this."""
-    return dots.step(dots.way())
+    return dots.whole_steps(dots.way())
 
 
 class Geometry(NamedTuple):
@@ -97,7 +97,7 @@ def _sizes(p: IntegerProduct, threads: int) -> tuple[int, int, int]:
     if p.rows > 4 * dots.MOST_ROWS:
         task_rows = min(task_rows, _up(-(-p.rows * p.groups // wanted), dots.MOST_ROWS))
     tasks = -(-p.rows // task_rows) * p.groups
-    parts = max(1, min(-(-wanted // tasks), p.columns // WHOLE_TILES))
+    parts = max(1, min(-(-wanted // tasks), -(-p.columns // WHOLE_TILES)))
     task_columns = _up(-(-p.columns // parts), WHOLE_TILES)
     return task_rows, task_columns, min(max(1, most // WHOLE_TILES) * WHOLE_TILES, task_columns)
 

@@ -77,6 +77,11 @@ def _float_operand(name: str, x: Tensor) -> None:
     _expect(x._layout.ndim == 2, f"{name} : expect A to be 2D tensor.")
 
 
+def _expect_same_dtype(x: Tensor, scales: Tensor) -> None:
+    wanted, given = x._layout.dtype, scales._layout.dtype
+    _expect(given is wanted, f"expected scalar type {wanted.scalar_name} but found {given.scalar_name}")
+
+
 def _weight_int8pack_mm(input: Tensor, mat2: Tensor, scales: Tensor) -> Tensor:
     """input (m, k) times the transpose of int8 weights mat2 (n, k), each row of which counts scales (n,): (m, n), of the input's
     dtype (float32, float16 or bfloat16), summed in float32. RuntimeError for other dtypes and shapes.
@@ -91,10 +96,7 @@ def _weight_int8pack_mm(input: Tensor, mat2: Tensor, scales: Tensor) -> Tensor:
         f"{name} : expect B.size(1) == {input._layout.shape[1]}",
     )
     _expect(tuple(scales._layout.shape) == (rows,), f"{name} : expect scales to be 1d tensor with size {rows}")
-    _expect(
-        scales._layout.dtype is input._layout.dtype,
-        f"expected scalar type {input._layout.dtype.scalar_name} but found {scales._layout.dtype.scalar_name}",
-    )
+    _expect_same_dtype(input, scales)
     with no_grad():
         if input._layout.shape[0] <= FEW_ROWS:
             made = _few(_with_rows(input), mat2, contiguous(scales), 8)
@@ -127,11 +129,14 @@ def _weight_int4pack_mm_for_cpu(input: Tensor, mat2: Tensor, qGroupSize: int, qS
     rows, deep = mat2._layout.shape[0], input._layout.shape[1]
     _expect(tuple(mat2._layout.shape) == (rows, deep // 2), f"{name} : expect B to have {deep // 2} columns")
     _expect(qGroupSize in _GROUPS, f"{name}: expect qGroupSize to be 32, 64, 128 or 256, got {qGroupSize}")
+    _expect(rows % 16 == 0, f"Unsupported n block size: {rows}")
+    _expect(deep % qGroupSize == 0, f"{name}: expect K to be divisible by qGroupSize, got K:{deep}, qGroupSize:{qGroupSize}")
     groups = qScaleAndZeros._layout.shape
     _expect(
         len(groups) == 3 and groups[1:] == (rows, 2) and groups[0] * qGroupSize == deep,
         f"{name}: expect qScaleAndZeros to be 3d tensor with sizes [:, {rows}, 2]",
     )
+    _expect_same_dtype(input, qScaleAndZeros)
     packed, numbers = contiguous(mat2), contiguous(qScaleAndZeros)
     with no_grad():
         if input._layout.shape[0] <= FEW_ROWS:
