@@ -17,6 +17,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.base.failures import ExceptionWrapper, KeyErrorMessage
+from flambeau.core.tensor.rebuild import put_attributes as _set_obj_state
 from flambeau.core.tensor.rebuild import rebuild_meta_tensor_no_storage as _rebuild_meta_tensor_no_storage
 from flambeau.core.tensor.rebuild import rebuild_tensor as _rebuild_tensor
 from flambeau.core.tensor.rebuild import rebuild_tensor_v2 as _rebuild_tensor_v2
@@ -34,6 +35,7 @@ __all__ = [
     "_get_current_device_index",
     "_get_device_index",
     "_get_device_module",
+    "_get_obj_state",
     "_handle_complex",
     "_import_dotted_name",
     "_rebuild_meta_tensor_no_storage",
@@ -44,6 +46,7 @@ __all__ = [
     "_rebuild_tensor_v2",
     "_rebuild_tensor_v3",
     "_reorder_tensors_as",
+    "_set_obj_state",
     "_take_tensors",
     "_unflatten_dense_tensors",
     "classproperty",
@@ -119,6 +122,11 @@ def _element_size(dtype: torch.dtype) -> int:
 def _handle_complex(tensor: torch.Tensor) -> torch.Tensor:
     """A view in real numbers of a complex tensor; any other as it is."""
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def _get_obj_state(obj: Any) -> Any:
+    """What a pickle holds of an object's attributes, as its class says; `_set_obj_state(obj, state)` puts them back."""
+    return obj.__getstate__()
 
 
 # ---------------------------------------------------------------- devices

@@ -256,7 +256,7 @@ def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
     return importlib.import_module("flambeau.func.older_vmap")._fallback_warnings_displayed()
 
 
-_LATER = frozenset("_distributed_c10d _fft _functorch _linalg _profiler _special".split())
+_LATER = frozenset("_cpu _distributed_c10d _fft _functorch _linalg _profiler _special".split())
 _OF_SCHEMAS = {"_is_alias_of": "is_alias_of", "_overlaps": "overlaps"}
 _OF_JIT = ("_jit_", "_ivalue_", "_freeze_", "_create_function", "_new_symbolic", "parse_ir", "ScriptModule", "_Await")
 

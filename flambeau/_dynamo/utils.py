@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 import flambeau as torch
+from flambeau._dynamo import config
+from flambeau.base.warn import first_time
 
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+
+def warn_once(msg: str, stacklevel: int = 1) -> None:
+    """Warn in words that the process hasn't heard yet."""
+    if first_time(msg):
+        warnings.warn(msg, stacklevel=stacklevel + 1)
+
+
+@contextlib.contextmanager
+def disable_cache_limit() -> Iterator[None]:
+    """A block in which functions may be compiled again for other inputs as often as need be."""
+    names = ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit")
+    with config.patch(dict.fromkeys(names, sys.maxsize)):
+        yield
 
 
 def is_compile_supported(device_type: Any) -> bool:

@@ -194,6 +194,15 @@ _COMPLEX_OF = {float16: complex32, bfloat16: complex64, float32: complex64, floa
 _REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
 #: The floats of one byte: kernels convert and move them, little else is defined for them.
 FLOAT8 = frozenset((float8_e5m2, float8_e4m3fn, float8_e5m2fnuz, float8_e4m3fnuz, float8_e8m0fnu))
+#: Names of dtypes at the numbers that PyTorch gives them, by which schemas and programs pass them.
+NUMBERED = (
+    *"uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32".split(),
+    *"bfloat16 quint4x2 quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16".split(),
+    *"float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz uint16 uint32 uint64".split(),
+    *(f"uint{bits}" for bits in range(1, 8)),
+    *(f"int{bits}" for bits in range(1, 8)),
+    *"float8_e8m0fnu float4_e2m1fn_x2".split(),
+)
 _WIDE_UNSIGNED = frozenset((uint16, uint32, uint64))
 
 

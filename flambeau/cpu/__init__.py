@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+from flambeau.codegen import cpu as processor
 from flambeau.core.tensor.storage import empty_cache, memory_statistics, reset_peak
 
 __all__ = [
@@ -124,6 +125,36 @@ def memory_stats() -> dict[str, int]:
 def reset_peak_memory_stats() -> None:
     """Start the peak again at what is in use now."""
     reset_peak()
+
+
+def _is_avx2_supported() -> bool:
+    """Whether the processor has vectors of 32 bytes."""
+    return "avx2" in processor.features()
+
+
+def _is_avx512_supported() -> bool:
+    """Whether the processor has vectors of 64 bytes, by bytes and words too."""
+    return {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= processor.features()
+
+
+def _is_avx512_bf16_supported() -> bool:
+    """Whether it multiplies pairs of bfloat16."""
+    return "avx512_bf16" in processor.features()
+
+
+def _is_vnni_supported() -> bool:
+    """Whether it multiplies and sums bytes by fours."""
+    return "avx512_vnni" in processor.features()
+
+
+def _is_amx_tile_supported() -> bool:
+    """Whether it has tiles for products."""
+    return "amx_tile" in processor.features()
+
+
+def _is_amx_fp16_supported() -> bool:
+    """Whether its tiles multiply float16."""
+    return "amx_fp16" in processor.features()
 
 
 def __getattr__(name: str) -> Any:

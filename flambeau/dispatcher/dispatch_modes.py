@@ -42,7 +42,7 @@ from flambeau.dispatcher.aten import (
 from flambeau.dispatcher.overloads import OpOverload
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import IntType, ListType, OptionalType
-from flambeau.ops.creation.copy import convert
+from flambeau.ops.creation.copy import convert, move
 from flambeau.ops.elementwise.foreach import FOREACH
 from flambeau.ops.indexing.index import index
 from flambeau.ops.nn import loss, margin_loss
@@ -112,7 +112,7 @@ def _public_functions() -> Iterable[Callable[..., Any]]:
     yield from FOREACH.values()
     yield from views.DECLARED
     yield from RENAMED
-    yield from (convert, index, _unsafe_view)
+    yield from (convert, move, index, _unsafe_view)
     yield from (
         f
         for room in (loss, margin_loss)

@@ -12,6 +12,7 @@ import re
 from typing import Any, NamedTuple
 
 from flambeau.base.device import device
+from flambeau.base.dtype import NUMBERED, all_dtypes
 from flambeau.base.lazy_import import kept
 from flambeau.base.naming import PACKAGE
 from flambeau.dispatcher import schema_compatibility as compatibility
@@ -419,12 +420,7 @@ _CODES: dict[str, Any] = {
     "preserve_format": 1,
     "channels_last": 2,
     "strided": 0,
-    "float": 6,
-    "double": 7,
-    "long": 4,
-    "int": 3,
-    "half": 5,
-    "bool": 11,
+    **{name: NUMBERED.index(kind.name) for name, kind in all_dtypes().items() if kind.name in NUMBERED},
     "cpu": device("cpu"),
 }
 

@@ -45,8 +45,10 @@ def define(answers: dict[str, Callable[..., Any]]) -> None:
         many = "[]" if arguments.startswith("Tensor[]") else ""
         functional.define(f"{name}({arguments}, Any group_name) -> Tensor{many}")
     functional.define("wait_tensor(Tensor tensor) -> Tensor")
+    functional.define("_wrap_tensor_autograd(Tensor input) -> Tensor")
     for name, answer in answers.items():
-        functional.impl(name, answer, "CompositeExplicitAutograd")
+        with_gradient = name.endswith("_autograd")
+        functional.impl(name, answer, "CompositeImplicitAutograd" if with_gradient else "CompositeExplicitAutograd")
     _libraries.append(functional)
     for namespace, names in _NAMES.items():
         library = torch.library.Library(namespace, "DEF")

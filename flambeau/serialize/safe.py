@@ -222,8 +222,8 @@ class SafeUnpickler:
             target.__setstate__(state)
             return
         attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-        for name, value in (attributes or {}).items():
-            setattr(target, name, value)
+        if attributes:  # as pickle does: a class may refuse that its attributes are set
+            target.__dict__.update(attributes)
         for name, value in (slots or {}).items():
             setattr(target, name, value)
 

@@ -209,6 +209,11 @@ def set_attributes(tensor: Any, state: Any) -> Any:
     if restore is not None:  # a class's own
         restore(state)
         return tensor
+    return put_attributes(tensor, state)
+
+
+def put_attributes(tensor: Any, state: Any) -> Any:
+    """`set_attributes` without the class's own `__setstate__`, which may call it; of any object."""
     # (attributes, slots) is how copyreg writes a class with slots.
     if isinstance(state, tuple) and len(state) != 2:
         raise RuntimeError(f"Invalid serialized state: a tuple of {len(state)} values")
@@ -219,7 +224,7 @@ def set_attributes(tensor: Any, state: Any) -> Any:
     # Straight into __dict__: a file must not reach the slots that say where the tensor's memory is.
     tensor.__dict__.update(attributes or {})
     for name, value in (slots or {}).items():
-        if hasattr(Tensor, name):
+        if isinstance(tensor, Tensor) and hasattr(Tensor, name):
             raise TypeError(f"a file can't set the attribute {name!r} of a tensor")
         setattr(tensor, name, value)
     return tensor

@@ -232,6 +232,14 @@ def convert(own: Any, input: Tensor, dtype: Any, wanted: Any = None) -> Any:
     return packets()._to_copy.default(input, dtype=dtype, **named)
 
 
+@lowering
+def move(own: Any, input: Tensor, device: Any, dtype: Any = None, wanted: Any = preserve_format) -> Any:
+    """A copy on another device. Where no dtype was asked for, the layout is said as well."""
+    said = {"dtype": input.dtype, "layout": strided} if dtype is None else {"dtype": dtype}
+    named = {} if wanted is preserve_format else {"memory_format": wanted}
+    return packets()._to_copy.default(input, **said, device=device, **named)
+
+
 # ---------------------------------------------------------------- convolutions, pooling, attention
 
 

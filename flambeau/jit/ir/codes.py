@@ -14,20 +14,15 @@ from flambeau.base.layout import layout, memory_format
 
 __all__ = ["code_of", "dtype_of", "dtype_or_none", "layout_of", "memory_format_of"]
 
-_NAMES = (
-    "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32 bfloat16 "
-    "quint4x2 quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz "
-    "uint16 uint32 uint64"
-).split()
-_LAYOUTS = "strided sparse_coo sparse_csr _mkldnn sparse_csc sparse_bsr sparse_bsc".split()
-_FORMATS = "contiguous_format preserve_format channels_last channels_last_3d".split()
+_LAYOUTS = tuple("strided sparse_coo sparse_csr _mkldnn sparse_csc sparse_bsr sparse_bsc".split())
+_FORMATS = tuple("contiguous_format preserve_format channels_last channels_last_3d".split())
 
 
 def code_of(value: dtype | layout | memory_format | int) -> int:
     """The number of a dtype, a layout or a memory format. RuntimeError for one that has none."""
     if isinstance(value, int):
         return value
-    names = _NAMES if isinstance(value, dtype) else _LAYOUTS if isinstance(value, layout) else _FORMATS
+    names = dtypes.NUMBERED if isinstance(value, dtype) else _LAYOUTS if isinstance(value, layout) else _FORMATS
     name = str(value).rpartition(".")[2]
     if name not in names:
         raise RuntimeError(f"{value} can't be part of a TorchScript program")
@@ -42,7 +37,7 @@ _DTYPES_BY_NAME = _by_name(dtypes, dtype)
 _LAYOUTS_BY_NAME, _FORMATS_BY_NAME = _by_name(layouts, layout), _by_name(layouts, memory_format)
 
 
-def _named(code: int, names: list[str], table: dict[str, Any], what: str) -> Any:
+def _named(code: int, names: tuple[str, ...], table: dict[str, Any], what: str) -> Any:
     found = table.get(names[code]) if 0 <= code < len(names) else None
     if found is None:
         raise RuntimeError(f"{code} is no {what} that flambeau has")
@@ -51,7 +46,7 @@ def _named(code: int, names: list[str], table: dict[str, Any], what: str) -> Any
 
 def dtype_of(code: int | dtype) -> dtype:
     """The dtype of a number. RuntimeError if it is none."""
-    found: dtype = code if isinstance(code, dtype) else _named(code, _NAMES, _DTYPES_BY_NAME, "dtype")
+    found: dtype = code if isinstance(code, dtype) else _named(code, dtypes.NUMBERED, _DTYPES_BY_NAME, "dtype")
     return found
 
 

@@ -292,6 +292,12 @@ def convert(input: Tensor, dtype: DType, wanted: memory_format = preserve_format
     return out
 
 
+def move(input: Tensor, device: Device, dtype: DType | None, wanted: memory_format = preserve_format) -> Tensor:
+    """A copy on the meta device: a layout; recorded. dtype: None for the tensor's own."""
+    layout = layout_in_format(input._layout, wanted).with_dtype(dtype or input._layout.dtype)
+    return _only_layout(_conversion(layout.dtype), input, layout.with_device(device))
+
+
 @described(jvp=LINEAR)
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """to(dtype), to(device), to(device, dtype), to(other): this tensor converted, or itself when there is nothing to do.
@@ -314,9 +320,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         device = beside(device, layout.device)
     if device is not None and device != layout.device:
         if device.type == "meta":
-            kept = layout_in_format(layout, wanted)
-            dtype = dtype or layout.dtype
-            return _only_layout(_conversion(dtype), self, kept.with_dtype(dtype).with_device(device))
+            return move(self, device, dtype, wanted)
         require(device)
         if layout.device.type == "meta":
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
