@@ -182,6 +182,17 @@ def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, in
     return (grad_output - output.exp() * grad_output.sum(dim, keepdim=True)).to(input_dtype)
 
 
+def _kind_of_data(x: Tensor) -> tuple[Any, ...]:
+    """By what two tensors may have each other's data."""
+    together = x.is_nested and x.layout is not _strided  # a jagged tensor holds plain ones
+    return x.device.type, _strided if together else x.layout, x.is_nested and not together, x.is_quantized
+
+
+def _has_compatible_shallow_copy_type(input: Tensor, other: Tensor) -> bool:
+    """Whether `input.data = other` may be: both are plain, sparse, nested or quantized, on devices of one type."""
+    return _kind_of_data(input) == _kind_of_data(other)
+
+
 # ---------------------------------------------------------------- assertions that graphs keep
 
 

@@ -314,3 +314,69 @@ def test_the_executor_of_scripts_keeps_what_is_set() -> None:
     assert C._jit_set_profiling_mode(True) is False
     assert not C._jit_can_fuse_on_cpu() and C._jit_override_can_fuse_on_cpu(True) is None and C._jit_can_fuse_on_cpu()
     C._jit_override_can_fuse_on_cpu(False)
+
+
+class Slotted:
+    __slots__ = ("__dict__", "data")
+
+
+def test_the_state_of_an_object_is_put_back() -> None:
+    one, other = Slotted(), Slotted()
+    one.data, one.more = 1, 2  # type: ignore[attr-defined]
+    state = _utils._get_obj_state(one)
+    assert state == ({"more": 2}, {"data": 1})
+    assert _utils._set_obj_state(other, state) is other
+    assert (other.data, other.more) == (1, 2)  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match="Invalid serialized state"):
+        _utils._set_obj_state(other, (1, 2, 3))
+    with pytest.raises(TypeError, match="a file can't set the attribute '_storage'"):
+        _utils._set_obj_state(torch.ones(1), (None, {"_storage": 0}))
+
+
+def test_what_the_processor_has() -> None:
+    widest = torch.backends.cpu.get_cpu_capability()
+    assert (widest == "AVX512") <= torch.cpu._is_avx512_supported() <= torch.cpu._is_avx2_supported() or widest == "DEFAULT"
+    assert torch._C._cpu._is_vnni_supported() is torch.cpu._is_vnni_supported()
+
+
+def test_triton_has_no_device() -> None:
+    from flambeau.sparse import _triton_ops_meta
+    from flambeau.utils._triton import has_triton
+
+    assert not has_triton()
+    with pytest.raises(NotImplementedError, match="no device for Triton"):
+        _triton_ops_meta.get_meta("bsr_dense_addmm", ())
+
+
+def test_words_are_warned_of_once() -> None:
+    from flambeau._dynamo.utils import warn_once
+
+    with pytest.warns(UserWarning, match="only once") as heard:
+        for _ in range(2):
+            warn_once("only once, for this test")
+    assert len(heard) == 1 and heard[0].filename == __file__
+
+
+def test_limits_of_recompilation_are_lifted_for_a_block() -> None:
+    from flambeau._dynamo import config
+    from flambeau._dynamo.utils import disable_cache_limit
+
+    before = config.recompile_limit, config.cache_size_limit
+    with disable_cache_limit():
+        assert min(config.recompile_limit, config.cache_size_limit) > 1_000_000
+    assert (config.recompile_limit, config.cache_size_limit) == before
+
+
+def test_compilers_take_decompositions_of_a_program() -> None:
+    from flambeau._inductor.decomposition import decompositions, register_decomposition
+
+    operator = torch.ops.aten.silu.default
+    before = decompositions.get(operator)
+    try:
+        for rule in (lambda x: x * x.sigmoid(), lambda x: x / (1 + (-x).exp())):
+            assert register_decomposition([operator])(rule) is rule
+            assert decompositions[operator] is rule
+    finally:
+        decompositions.pop(operator)
+        if before is not None:
+            decompositions[operator] = before

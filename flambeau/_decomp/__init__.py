@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau._decomp import inductor as inductor
 from flambeau._decomp import references
 from flambeau._decomp.registry import (
     TYPES,

@@ -1,7 +1,7 @@
 """torch._inductor.decomposition: a table of decompositions to which programs add those of their own operators.
 
-It begins as the decompositions into core operators. Programs read it (make_fx's `decomposition_table`); torch.compile's graphs are
-not taken apart by it. Stands on table and registry; reached by the name of compat/aliases.txt.
+It begins as the decompositions into core operators. Programs read it (make_fx's `decomposition_table`); torch.compile's graphs
+are not taken apart by it. Stands on table and registry; reached by the name of compat/aliases.txt.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ decompositions: dict[Any, Callable[..., Any]] = core_decompositions()
 
 
 def register_decomposition(ops: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator: what computes operators (overloads, packets, or a list of them) by others in this table, in place of what did."""
+    """Decorator: what computes operators (overloads, packets, a list of them) by others, in place of what this table had."""
     for operator in pytree.tree_leaves(ops):
         for overload in registry.overloads_of(operator):
             decompositions.pop(overload, None)

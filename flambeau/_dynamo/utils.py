@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import flambeau as torch
-from flambeau._dynamo import config
 from flambeau.base.warn import first_time
 
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -20,14 +19,6 @@ def warn_once(msg: str, stacklevel: int = 1) -> None:
     """Warn in words that the process hasn't heard yet."""
     if first_time(msg):
         warnings.warn(msg, stacklevel=stacklevel + 1)
-
-
-@contextlib.contextmanager
-def disable_cache_limit() -> Iterator[None]:
-    """A block in which functions may be compiled again for other inputs as often as need be."""
-    names = ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit")
-    with config.patch(dict.fromkeys(names, sys.maxsize)):
-        yield
 
 
 def is_compile_supported(device_type: Any) -> bool:
@@ -56,7 +47,8 @@ def hashable(x: Any) -> bool:
 
 def disable_cache_limit() -> Any:
     """A context, or a decorator, in which functions may be compiled any number of times."""
-    return torch._dynamo.config.patch(recompile_limit=sys.maxsize)  # type: ignore[attr-defined]
+    limits = ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit")
+    return torch._dynamo.config.patch(dict.fromkeys(limits, sys.maxsize))  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager

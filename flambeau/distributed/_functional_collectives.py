@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import flambeau as torch
+from flambeau.distributed import _operators
 from flambeau.distributed import copying_collectives as copying
 from flambeau.distributed.watching import functional
 
@@ -153,3 +154,4 @@ all_gather_single_coalesced = all_gather_into_tensor_coalesced
 reduce_scatter_tensor = reduce_scatter_single_autograd = reduce_scatter_tensor_autograd = reduce_scatter_single
 reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 all_to_all_single_autograd = all_to_all_single
+_operators.wrap_by(AsyncCollectiveTensor)

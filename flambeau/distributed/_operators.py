@@ -47,11 +47,15 @@ def define(answers: dict[str, Callable[..., Any]]) -> None:
     functional.define("wait_tensor(Tensor tensor) -> Tensor")
     functional.define("_wrap_tensor_autograd(Tensor input) -> Tensor")
     for name, answer in answers.items():
-        with_gradient = name.endswith("_autograd")
-        functional.impl(name, answer, "CompositeImplicitAutograd" if with_gradient else "CompositeExplicitAutograd")
+        functional.impl(name, answer, "CompositeExplicitAutograd")
     _libraries.append(functional)
     for namespace, names in _NAMES.items():
         library = torch.library.Library(namespace, "DEF")
         for name in names:
             library.define(f"{name}(Any arguments) -> Any")
         _libraries.append(library)
+
+
+def wrap_by(wrapper: Callable[..., Any]) -> None:
+    """Say what makes an AsyncCollectiveTensor, with its gradient, of a tensor."""
+    _libraries[0].impl("_wrap_tensor_autograd", wrapper, "CompositeImplicitAutograd")

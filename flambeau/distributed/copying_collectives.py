@@ -197,14 +197,6 @@ def all_to_all_single_autograd(self: Any, output_split_sizes: Any, input_split_s
 
 # ---------------------------------------------------------------------------------------------- as operators of torch.ops
 
-
-def _wrapped(input: Any) -> Any:
-    """The tensor as the class that results of functional collectives have."""
-    from flambeau.distributed._functional_collectives import AsyncCollectiveTensor
-
-    return AsyncCollectiveTensor(input)
-
-
 _operators.define(
     {
         "all_reduce": all_reduce,
@@ -218,6 +210,5 @@ _operators.define(
         "all_to_all_single": all_to_all_single,
         "broadcast": broadcast,
         "wait_tensor": lambda tensor: tensor.view_as(tensor),
-        "_wrap_tensor_autograd": _wrapped,
     }
 )

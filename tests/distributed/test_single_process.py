@@ -130,3 +130,13 @@ def test_wrapping_by_a_policy_leaves_out_what_is_wrapped_inside() -> None:
 
 def test_a_debug_level_prints_its_name() -> None:
     assert str(dist.DebugLevel.INFO) == f"{dist.DebugLevel.INFO}" == "DebugLevel.INFO"
+
+
+def test_tensors_as_the_results_of_collectives() -> None:
+    import flambeau.distributed._functional_collectives as functional
+
+    x = torch.ones(2, requires_grad=True)
+    wrapped = torch.ops._c10d_functional._wrap_tensor_autograd(x)
+    assert isinstance(wrapped, functional.AsyncCollectiveTensor)
+    (wrapped * 2).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [2, 2]

@@ -110,3 +110,15 @@ def _of_many(x: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor: ...
 
 
 def _with_a_tuple(l: list[int] = (1, 2)) -> torch.Tensor: ...
+
+
+def test_dtypes_as_defaults() -> None:
+    text = "f(Tensor x, ScalarType a=float32, ScalarType b=long, ScalarType c=uint4, ScalarType d=float8_e4m3fn) -> Tensor"
+    assert [a.default_value for a in torch._C.parse_schema(text).arguments[1:]] == [6, 4, 33, 24]
+    with pytest.raises(RuntimeError, match="invalid numeric default value"):
+        torch._C.parse_schema("f(ScalarType a=float33) -> Tensor")
+
+    def function(x: torch.Tensor, kind: torch.dtype = torch.bfloat16) -> torch.Tensor: ...
+
+    inferred = "f" + torch.library.infer_schema(function, mutates_args=())
+    assert torch._C.parse_schema(inferred).arguments[1].default_value == 15

@@ -1,6 +1,7 @@
 """Files that are damaged or mean harm: every one is an error, in PyTorch's words where it has them, and nothing runs."""
 
 import contextlib
+import dataclasses
 import io
 import pathlib
 import pickle
@@ -286,6 +287,18 @@ def test_allowing_a_class():
         assert load(buffer.getvalue()) == {"path": pathlib.PurePosixPath("a/b")}
         assert pathlib.PurePosixPath in torch.serialization.get_safe_globals()
     assert pathlib.PurePosixPath not in torch.serialization.get_safe_globals()
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    dim: int = -1
+
+
+def test_an_allowed_class_may_be_frozen():
+    buffer = io.BytesIO()
+    torch.save(Rows(2), buffer)
+    with torch.serialization.safe_globals([Rows]):
+        assert load(buffer.getvalue()) == Rows(2)
 
 
 #: What reading a damaged file ends in, as in PyTorch: the errors of Python's own reading of texts, numbers and lists too.

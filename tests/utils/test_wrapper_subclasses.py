@@ -366,3 +366,22 @@ def test_a_class_over_memory_answers_for_its_geometry():
     assert x.stride() == (7, 1) and x.shape == (3, 3)
     with pytest.raises(ValueError, match="Unknown sizes_strides_policy: sizs"):
         torch.Tensor._make_subclass(Sized, torch.ones(3), dispatch_sizes_strides_policy="sizs")
+
+
+def test_a_class_answers_for_moves_to_meta(seen):
+    x = Two(torch.ones(2, 3), torch.zeros(2, 3))
+    for move in (lambda: x.to("meta"), lambda: x.to("meta", torch.float64), lambda: x.to(torch.empty(0, device="meta"))):
+        seen.clear()
+        moved = move()
+        assert seen == ["_to_copy.default"] and type(moved) is Two and moved.b.is_meta and moved.is_meta
+    assert type(x.to("meta").clone()) is Two
+    model = torch.nn.Linear(3, 2)
+    model.weight = torch.nn.Parameter(x, requires_grad=False)
+    assert type(model.to("meta").weight.data) is Two
+
+
+def test_whether_data_may_be_replaced():
+    x = torch.ones(2, 3)
+    may = torch._has_compatible_shallow_copy_type
+    assert may(x, torch.ones(4, dtype=torch.float64)) and may(torch.nn.Parameter(x), x)
+    assert not (may(x, x.to_sparse()) or may(x.to_sparse(), x) or may(x, x.to("meta")))

@@ -206,6 +206,12 @@ def is_same_size(x: Any, other: Any) -> bool:
     return bool(x._layout.shape == other._layout.shape)
 
 
+@rule("_has_compatible_shallow_copy_type")
+def may_be_data(x: Any, other: Any) -> bool:
+    """Whether both are on devices of one type, in one layout."""
+    return bool(x.device.type == other.device.type and x.layout is other.layout)
+
+
 @rule("is_pinned")
 def is_pinned(x: Any, device: Any = None) -> bool:
     """False."""

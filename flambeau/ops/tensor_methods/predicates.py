@@ -53,12 +53,6 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
     return self._layout.shape == other._layout.shape
 
 
-@public(method=False)
-def _has_compatible_shallow_copy_type(self: Tensor, other: Tensor) -> bool:
-    """Whether `self.data = other` may be: they lie on devices of one type, in one layout."""
-    return self.device.type == other.device.type and self.layout is other.layout
-
-
 @public(namespace=False)
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether the two show the same memory in the same way."""
