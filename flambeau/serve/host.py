@@ -95,7 +95,6 @@ class Host:
                     self.worker(descriptor, service)
                 self.workers.add(process)
                 os.close(descriptor)
-                self.tell(forked=process)
 
     def worker(self, descriptor: int, service: Service) -> NoReturn:
         """What a fork does. Nothing of the host's is put in order by it, however it ends."""

@@ -178,6 +178,7 @@ class Management:
             "default": model.default == own.version,
             "deaths": pool.deaths,
             "state": pool.state,
+            "reason": pool.reason,
         }
 
     async def scale(self, request: Request) -> Response:

@@ -37,11 +37,11 @@ class LoadFailed(Exception):
 class Worker(asyncio.Protocol):
     """The front end's side of a worker."""
 
-    def __init__(self, pool: Pool) -> None:
-        self.pool, self.buffer = pool, Buffer()
+    def __init__(self, pool: Pool, sock: socket.socket) -> None:
+        self.pool, self.socket, self.buffer = pool, sock, Buffer()
         self.tickets: dict[str, Ticket] = {}  # what it is answering
         self.batches: collections.Counter[int] = collections.Counter()  # by number: how many are unanswered
-        self.process = 0
+        self.process = 0  # until it has said its number
         self.started = time.monotonic()
         self.cancelled = 0  # requests that it was told to give up, and hasn't yet
         self.busy_since = 0.0  # since when it owes an answer and has given none
@@ -53,7 +53,15 @@ class Worker(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.busy_since = time.monotonic()
+        self.take(data)
+        self.pool.pump()
+        if self.retiring and not self.tickets:
+            self.transport.close()
+
+    def take(self, data: bytes) -> None:
+        """What the worker says: its process, answers, and how many requests it has given up."""
         for header, parts in self.buffer.feed(data):
+            self.process = header.get("process", self.process)
             self.cancelled -= header.get("cancelled", 0)
             for head, body in zip(header["answers"], parts):
                 if head.get("more"):
@@ -66,11 +74,12 @@ class Worker(asyncio.Protocol):
                             del self.batches[ticket.batch]
                 if ticket is not None and not ticket.abandoned:
                     ticket.answer(head, body)
-        self.pool.pump()
-        if self.retiring and not self.tickets:
-            self.transport.close()
 
     def connection_lost(self, problem: Exception | None) -> None:
+        """What it answered before it died is read, also where the loop found out by writing: no request is computed twice."""
+        with contextlib.suppress(OSError):
+            while data := self.socket.recv(1 << 20):
+                self.take(data)
         self.pool.lost(self)
 
     def send(self, batch: int, tickets: list[Ticket]) -> None:
@@ -128,13 +137,12 @@ class Pool:
         self.wanted = settings.workers
         self.waiting: collections.deque[Ticket] = collections.deque()
         self.workers: list[Worker] = []
-        self.unnamed: collections.deque[Worker] = collections.deque()  # whose process numbers the host hasn't told yet
         self.host: subprocess.Popen[bytes] | None = None
         self.control: socket.socket | None = None
         self.listening: asyncio.Task[None] | None = None
         self.about: dict[str, Any] = {}  # what the host said of the model
         self.state = "loading"
-        self.reason = ""
+        self.reason = ""  # why the model can't be loaded again, while its process is gone
         self.batches = 0
         self.deaths = 0
         self.pause = 0.0
@@ -186,13 +194,15 @@ class Pool:
     async def listen(self, control: socket.socket) -> None:
         """What the host says of its forks, until it ends; then another is started."""
         while (message := await self.heard(control)) is not None:
-            if "forked" in message and self.unnamed:
-                self.unnamed.popleft().process = message["forked"]
-            elif "ended" in message and message["status"] != 0 and self.state != "stopping":
+            if "ended" not in message:
+                continue
+            if message["status"] != 0 and self.state != "stopping":
                 log.warning("worker %s ended with %s", message["ended"], message["status"], extra=self.names)
+            for worker in self.workers:
+                if worker.process == message["ended"]:  # what it has started may hold the connection
+                    worker.transport.abort()
         control.close()
         self.control = None
-        self.unnamed.clear()
         self.reap_host()
         pause = 0.1
         while self.state not in ("stopping", "stopped"):
@@ -225,7 +235,7 @@ class Pool:
                 return
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
-            _, worker = await self.loop.create_connection(lambda: Worker(self), sock=ours)
+            _, worker = await self.loop.create_connection(lambda: Worker(self, ours), sock=ours)
             try:
                 socket.send_fds(self.control, [b"{}"], [theirs.fileno()])
             except OSError:  # the host is gone, and listen() sees it
@@ -234,15 +244,12 @@ class Pool:
                 return
             theirs.close()
             self.workers.append(worker)
-            self.unnamed.append(worker)
         self.pump()
 
     def lost(self, worker: Worker) -> None:
         """A worker is gone: what it had is tried once more, and another takes its place."""
         if worker in self.workers:
             self.workers.remove(worker)
-        if worker in self.unnamed and self.control is None:
-            self.unnamed.remove(worker)
         orphans = list(worker.tickets.values())
         worker.tickets.clear()
         first = min(worker.batches, default=0)

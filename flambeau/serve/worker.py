@@ -5,6 +5,7 @@ Stands on frames and service; used by host, in whose forks it runs.
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -43,6 +44,7 @@ def work(sock: socket.socket, service: Service, settings: ModelSettings) -> None
     """Answer until the front end closes the connection."""
     connection = Connection(sock)
     try:
+        connection.send({"process": os.getpid(), "answers": []})
         if isinstance(service, Continuous):
             continuously(connection, service, settings)
         while True:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import socket
 import stat
 import zipfile
 from pathlib import Path
@@ -19,7 +21,9 @@ from flambeau.serve.handlers.completions import certain
 from flambeau.serve.handlers.generation import GenerationService, TextModel
 from flambeau.serve.handlers.programs import ProgramService, bucket_sizes
 from flambeau.serve.handlers.tensors import Spec, from_lists
+from flambeau.serve.pool import Worker
 from flambeau.serve.settings import ModelSettings, Wrong, converted, model_from_argument, read_file
+from flambeau.serve.tickets import Ticket
 
 MANIFEST = json.dumps({"model": {"modelName": "m", "handler": "base_handler"}})
 
@@ -281,3 +285,25 @@ def test_weights_take_sticky_clients_the_same_way() -> None:
             model.set_weights(weights)
     with pytest.raises(Wrong, match="no change"):
         model.roll_back()
+
+
+def test_what_a_worker_answered_before_it_died_is_read() -> None:
+    """The loop finds out by writing to it; its last answer is in the socket, and must not be computed again."""
+
+    async def run() -> tuple[Any, list[Any]]:
+        lost: list[Any] = []
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        pool: Any = SimpleNamespace(depth=64, pump=lambda: None, lost=lost.append)
+        loop = asyncio.get_running_loop()
+        _, worker = await loop.create_connection(lambda: Worker(pool, ours), sock=ours)
+        ticket = Ticket("1", {}, b"", 0.0, loop)
+        worker.send(1, [ticket])
+        theirs.sendall(frames.packed({"answers": [{"id": "1", "status": 200, "type": "text/plain"}]}, [b"answered"]))
+        theirs.close()
+        worker.send(2, [Ticket("2", {}, b"", 0.0, loop)])
+        while not lost:
+            await asyncio.sleep(0)
+        return ticket.future.result()[1], list(lost[0].tickets)
+
+    assert asyncio.run(run()) == (b"answered", ["2"])

@@ -14,6 +14,10 @@ class Echo(BaseHandler):
             body = row.get("body", row)
             if body == "die":
                 os._exit(3)
+            if body == "die and leave a process":
+                if os.fork() == 0:
+                    time.sleep(600)
+                os._exit(3)
             if body == "fail":
                 raise KeyError("a secret of the handler's")
             if isinstance(body, dict) and "wait" in body:
