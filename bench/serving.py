@@ -73,6 +73,12 @@ class Served:
                 found += int(next(line for line in lines if line.startswith("Pss:")).split()[1]) / 1024
         return found
 
+    def settled_memory(self, processes: int) -> float:
+        """The same once there are so many processes: versions that were replaced have answered what they had, and are gone."""
+        while 1 + len(descendants(self.process.pid)) != processes:
+            time.sleep(0.05)
+        return self.memory()
+
 
 def descendants(process: int) -> list[int]:
     try:
@@ -270,7 +276,7 @@ def correct(options: argparse.Namespace, folder: Path) -> int:
         events = [(random.random(), "kill") for _ in range(options.kills)]
         events += [(random.random(), "reload") for _ in range(options.reloads)]
         clients.until(total // 10)
-        memory = [server.memory()]
+        memory = [server.settled_memory(2 + options.workers)]
         killed: set[int] = set()
         for number, (_, event) in enumerate(sorted(events)):
             clients.until(clients.count + total // (2 * len(events)))
@@ -282,14 +288,14 @@ def correct(options: argparse.Namespace, folder: Path) -> int:
                 killed.add(alive[number % len(alive)])
                 os.kill(alive[number % len(alive)], signal.SIGKILL)
             if number % 10 == 9:
-                memory.append(server.memory())
+                memory.append(server.settled_memory(2 + options.workers))
                 print(f"{number + 1} of {len(events)} events, {clients.count} answers, {memory[-1]:.0f} MB", flush=True)
         clients.until(total)
         result = clients.result()
         deaths = server.metric("flambeau_worker_deaths_total")
         if quiet is not None:
             quiet.end()
-        memory.append(server.memory())
+        memory.append(server.settled_memory(2 + options.workers))
     counts = dict(result["answers"])
     right = counts.pop("right", 0)
     print(f"{right} right answers of {sum(counts.values()) + right}; others: {counts or 'none'}")

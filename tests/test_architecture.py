@@ -83,6 +83,7 @@ OPTIONAL = {"fx.experimental.graph_gradual_typechecker": {"sympy"},
             "onnx._types": {"ml_dtypes"},
             "serve.server": {"uvicorn"}, "serve.protocol": {"uvicorn"}, "serve.management": {"starlette"},
             "serve.metrics": {"prometheus_client"}, "serve.tracing": {"opentelemetry"},
+            "serve.archives": {"yaml"}, "serve.handlers.images": {"PIL"},
             "serve.handlers.tasks": {"transformers", "sentence_transformers"}}  # fmt: skip
 COMPILER = "llvmlite"  # only for codegen
 IMPORTING_CALLS = {"import_module", "importlib.import_module", "__import__"}

@@ -92,6 +92,7 @@ KINDS = {  # TorchServe's words
     413: "RequestEntityTooLargeException",
     415: "UnsupportedMediaTypeException",
     429: "ServiceUnavailableException",
+    501: "NotImplementedException",
     503: "ServiceUnavailableException",
     504: "RequestTimeoutException",
 }

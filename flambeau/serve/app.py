@@ -45,6 +45,13 @@ _OURS = {
 }
 
 
+ABSENT = {  # routes of TorchServe's
+    "explanations": "explanations",
+    "workflows": "workflows",
+    "wfpredict": "workflows",
+}
+
+
 class ClientGone(Exception):
     """Nobody waits for an answer."""
 
@@ -135,6 +142,8 @@ class InferenceApp:
                 return Answer(as_json({"status": "Healthy" if ready else "Unhealthy"}), 200 if ready else 503)
             if path == "/livez":
                 return Answer(as_json({"status": "Alive"}))
+        if first in ABSENT:
+            return error(501, f"{ABSENT[first]}: not implemented in flambeau")
         if path == "/" and method in ("GET", "HEAD", "OPTIONS"):
             return Answer(as_json({"server": "flambeau", "routes": ROUTES}))
         return error(404, "Requested resource is not found, please refer to API document.")

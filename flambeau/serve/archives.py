@@ -80,6 +80,41 @@ def read_manifest(path: str) -> dict[str, Any]:
     return manifest
 
 
+def read_config(path: str, manifest: dict[str, Any]) -> dict[str, Any]:
+    """What the config file that a manifest names says (model_yaml_config), in YAML or JSON; BadArchive if it can't be read."""
+    name = manifest["model"].get("configFile")
+    if not name:
+        return {}
+    try:
+        if os.path.isdir(path):
+            text = Path(path, name).read_bytes()
+        else:
+            with zipfile.ZipFile(path) as archive:
+                if archive.getinfo(name).file_size > MOST_MANIFEST:
+                    raise BadArchive(f"{path}: {name} is too long")
+                text = archive.read(name)
+        try:
+            content = json.loads(text)
+        except ValueError:
+            content = _yaml(text)
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile, NotImplementedError, RecursionError) as error:
+        raise BadArchive(f"{path}: {name} can't be read: {str(error) or type(error).__name__}") from None
+    if not isinstance(content, dict):
+        raise BadArchive(f"{path}: {name} is no mapping")
+    return content
+
+
+def _yaml(text: bytes) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise ValueError("it is YAML: pip install pyyaml, or write it as JSON") from None
+    try:
+        return yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+
+
 def unpack(path: str, folder: str) -> None:
     """Write an archive's files into an empty folder, none beside it. BadArchive for one that would write elsewhere."""
     try:

@@ -1,6 +1,6 @@
 """`flambeau serve`: reads the command line and settings files, and runs the server.
 
-Stands on settings, archives and spawning; used by the command flambeau.
+Stands on settings, properties, archives and spawning; used by the command flambeau.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from flambeau.serve import archives, spawning
+from flambeau.serve import archives, properties, spawning
 from flambeau.serve.settings import ModelSettings, ServerSettings, Wrong, converted, model_from_argument, read_file
 
 EXTRA = ("starlette", "uvicorn", "httptools", "prometheus_client")
@@ -31,7 +31,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "models", nargs="*", metavar="[NAME=]PATH[@VERSION]", help="a file or folder; several versions of a name go together"
     )
-    made.add_argument("--config", metavar="FILE.toml", help="settings of the server, and models as tables [[model]]")
+    made.add_argument(
+        "--config", metavar="FILE", help="settings, and models as tables [[model]], in TOML; or TorchServe's config.properties"
+    )
     for cls, skipped in ((ModelSettings, {"name", "path", "version"}), (ServerSettings, set())):
         group = made.add_argument_group("each model" if cls is ModelSettings else "the server")
         for field in dataclasses.fields(cls):
@@ -73,7 +75,12 @@ def settings_of(arguments: Sequence[str]) -> tuple[ServerSettings, list[ModelSet
     own = {name: value for name, value in given.items() if name not in of_model}
     models, named = [], []
     if options["config"]:
-        table, entries = read_file(options["config"])
+        if options["config"].endswith(".properties"):
+            table, entries, without_effect = properties.read(options["config"], own.get("model_store"))
+            if without_effect:
+                print(f"flambeau serve: {options['config']}: without effect here: {', '.join(without_effect)}", file=sys.stderr)
+        else:
+            table, entries = read_file(options["config"])
         own = {**table, **own}
         for entry in entries:
             values = converted(ModelSettings, entry)
@@ -123,10 +130,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def from_archive(model: ModelSettings, named: bool) -> ModelSettings:
-    """An archive's own name and version, where the command line gives none."""
+    """An archive's own name, version and settings, where the command line gives none."""
+    if model.path.endswith(".war"):
+        raise Wrong(f"{model.path}: workflows are not implemented in flambeau: call models one after the other")
     if not model.path.endswith(".mar"):
         return model
-    own = archives.read_manifest(model.path)["model"]
+    manifest = archives.read_manifest(model.path)
+    own = manifest["model"]
     version = own.get("modelVersion") if model.version == "1.0" else None
     name = None if named else own.get("modelName")
-    return dataclasses.replace(model, name=name or model.name, version=version or model.version)
+    defaults = ModelSettings("unchanged", "unchanged")
+    config = properties.of_archive(archives.read_config(model.path, manifest))
+    config = {key: value for key, value in config.items() if getattr(model, key) == getattr(defaults, key)}
+    return dataclasses.replace(model, name=name or model.name, version=version or model.version, **config)

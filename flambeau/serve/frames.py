@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+BEGUN = struct.Struct("<Q")  # in shared memory: the number of the batch that a worker has taken
 SIZES = struct.Struct("<II")  # bytes of the header, bytes of all parts
 Frame = tuple[dict[str, Any], list[bytes]]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import mmap
 import os
 import signal
 import socket
@@ -20,6 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flambeau.serve import archives, logs
+from flambeau.serve.frames import BEGUN
 from flambeau.serve.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -84,19 +86,19 @@ class Host:
         )
         while True:
             try:
-                asked, descriptors, _, _ = socket.recv_fds(self.control, 1 << 16, 1)
+                asked, descriptors, _, _ = socket.recv_fds(self.control, 1 << 16, 2)
             except ConnectionError:
                 return
             if not asked:
                 return
+            process = os.fork()
+            if process == 0:
+                self.worker(descriptors[0], descriptors[1], service)
+            self.workers.add(process)
             for descriptor in descriptors:
-                process = os.fork()
-                if process == 0:
-                    self.worker(descriptor, service)
-                self.workers.add(process)
                 os.close(descriptor)
 
-    def worker(self, descriptor: int, service: Service) -> NoReturn:
+    def worker(self, descriptor: int, begun: int, service: Service) -> NoReturn:
         """What a fork does. Nothing of the host's is put in order by it, however it ends."""
         from flambeau.serve.worker import work
 
@@ -105,7 +107,7 @@ class Host:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, nothing)
             self.control.close()
-            work(socket.socket(fileno=descriptor), service, self.settings)
+            work(socket.socket(fileno=descriptor), mmap.mmap(begun, BEGUN.size), service, self.settings)
             status = 0
         except BaseException as problem:  # SystemExit of a handler's as well
             log.error("a worker ends", exc_info=problem)

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from flambeau.serve import archives, json_bodies
+from flambeau.serve import archives, json_bodies, properties
 from flambeau.serve.answers import Refused, as_json, error
 from flambeau.serve.app import InferenceApp
 from flambeau.serve.metrics import CONTENT_TYPE, Metrics, memory_of
@@ -43,6 +43,16 @@ def refused(status: int, message: str, kind: str | None = None) -> Response:
     return Response(answer.body, answer.status, media_type=answer.type)
 
 
+async def unknown(request: Request, problem: Exception) -> Response:
+    """What isn't among the routes."""
+    status = getattr(problem, "status_code", 404)
+    if request.url.path.startswith("/workflows"):
+        return refused(501, "workflows are not implemented here: call models one after the other")
+    if status == 405:
+        return refused(405, f"{request.method[:20]} isn't allowed here")
+    return refused(404, "Requested resource is not found, please refer to API document.")
+
+
 def status_of(message: str) -> Response:
     return JSONResponse({"status": message})
 
@@ -64,7 +74,10 @@ class Management:
             ("/models/{name}/{version}/set-default", "PUT", self.set_default),
             ("/models/{name}/{version}/reload", "POST", self.reload),
         ]  # fmt: skip
-        self.app = Starlette(routes=[Route(path, self.guarded(path, do), methods=[method]) for path, method, do in routes])
+        self.app = Starlette(
+            routes=[Route(path, self.guarded(path, do), methods=[method]) for path, method, do in routes],
+            exception_handlers={404: unknown, 405: unknown},
+        )
 
     def guarded(self, path: str, do: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         """A route that asks for the token, and says in words what went wrong. The page holds nothing, and asks by it."""
@@ -121,13 +134,17 @@ class Management:
         given = request.query_params
         if "url" not in given:
             raise Refused(400, "Parameter url is required.")
+        if given["url"].endswith(".war"):
+            raise Refused(501, "workflows are not implemented here: call models one after the other")
         path = self.registry.in_store(given["url"])
         values = {PARAMETERS[key]: value for key, value in given.items() if key in PARAMETERS}
-        values.setdefault("workers", "1")
         name, version = given.get("model_name"), given.get("version")
         if path.endswith(".mar"):
-            model = (await asyncio.to_thread(archives.read_manifest, path))["model"]
+            manifest = await asyncio.to_thread(archives.read_manifest, path)
+            values = {**properties.of_archive(await asyncio.to_thread(archives.read_config, path, manifest)), **values}
+            model = manifest["model"]
             name, version = name or model.get("modelName"), version or model.get("modelVersion")
+        values.setdefault("workers", "1")
         if "handler" in values:
             file, colon, member = values["handler"].partition(":")
             values["handler"] = self.registry.in_store(file) + colon + member
@@ -152,6 +169,8 @@ class Management:
 
     async def describe(self, request: Request) -> Response:
         name, version = request.path_params["name"], request.path_params.get("version")
+        if request.query_params.get("customized", "false") != "false":
+            raise Refused(501, "a handler's own description (customized=true) is not implemented here")
         if version == "all":
             self.registry.find(name)
             found = list(self.registry.models[name].versions.values())
@@ -172,7 +191,7 @@ class Management:
             "maxBatchDelay": own.max_batch_delay,
             "responseTimeout": own.timeout,
             "jobQueueStatus": {"remainingCapacity": own.queue_size - len(pool.waiting), "pendingRequests": len(pool.waiting)},
-            "workers": [{"id": str(worker.process), "pid": worker.process, "status": "READY"} for worker in pool.workers],
+            "workers": [worker.described() for worker in pool.workers],
             "routes": pool.about.get("routes"),
             "weight": model.weights.get(own.version, 0),
             "default": model.default == own.version,
@@ -188,7 +207,10 @@ class Management:
         if wanted > 256:
             raise Wrong("there are at most 256 workers")
         await version.pool.scale(wanted)
-        return status_of("Processing worker updates...")
+        if request.query_params.get("synchronous") != "true":
+            return JSONResponse({"status": "Processing worker updates..."}, 202)
+        of_version = f", version: {version.settings.version}" if "version" in request.path_params else ""
+        return status_of(f"Workers scaled to {wanted} for model: {version.settings.name}{of_version}")
 
     async def unregister(self, request: Request) -> Response:
         name, version = request.path_params["name"], request.path_params.get("version")

@@ -12,7 +12,8 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.serve import archives
-from flambeau.serve.handlers.base import BaseHandler, Context
+from flambeau.serve.handlers import torchserve
+from flambeau.serve.handlers.base import Context
 from flambeau.serve.handlers.generation import GenerationService, TextModel
 from flambeau.serve.handlers.programs import ProgramService
 from flambeau.serve.handlers.python_handlers import PythonService, handler_in
@@ -125,16 +126,11 @@ def archived(settings: ModelSettings, folder: str) -> Service:
         if serialized and not model.get("modelFile"):
             path = os.path.join(folder, serialized)
             return exported(path, most or 1) if path.endswith(".pt2") else scripted(path, most or 1)
-        handler: Any = BaseHandler()
+        handler: Any = torchserve.named(named)
     elif os.path.exists(os.path.join(folder, file if file.endswith(".py") else file + ".py")):
         handler = handler_in(os.path.join(folder, file if file.endswith(".py") else file + ".py"), name or None)
     else:
-        raise NotImplementedError(
-            f"TorchServe's handler {named} is not implemented in flambeau: give the archive a handler of its own, or serve the "
-            "program (.pt2) itself"
-        )
-    config: dict[str, Any] = {}
-    if model.get("configFile"):
-        config = {"file": os.path.join(folder, model["configFile"])}
+        handler = torchserve.named(file)
+    config = archives.read_config(settings.path, manifest)
     context = Context(folder, manifest, most or 1, settings.name, settings.version, config)
     return wrapped(handler, context, most)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import functools
 import json
 import logging
+import mmap
 import os
 import signal
 import socket
@@ -20,7 +22,7 @@ import time
 from typing import Any
 
 from flambeau.serve import spawning
-from flambeau.serve.frames import Buffer, packed
+from flambeau.serve.frames import BEGUN, Buffer, packed
 from flambeau.serve.metrics import Measures
 from flambeau.serve.settings import ModelSettings
 from flambeau.serve.tickets import Refusal, Ticket
@@ -37,8 +39,9 @@ class LoadFailed(Exception):
 class Worker(asyncio.Protocol):
     """The front end's side of a worker."""
 
-    def __init__(self, pool: Pool, sock: socket.socket) -> None:
+    def __init__(self, pool: Pool, sock: socket.socket, begun: mmap.mmap | bytearray) -> None:
         self.pool, self.socket, self.buffer = pool, sock, Buffer()
+        self.begun = begun  # memory that it shares, in which it writes the number of the batch that it takes
         self.tickets: dict[str, Ticket] = {}  # what it is answering
         self.batches: collections.Counter[int] = collections.Counter()  # by number: how many are unanswered
         self.process = 0  # until it has said its number
@@ -90,7 +93,7 @@ class Worker(asyncio.Protocol):
             ticket.sent, ticket.batch = now, batch
             self.tickets[ticket.id] = ticket
         self.batches[batch] = len(tickets)
-        header = {"items": [ticket.head for ticket in tickets], "depth": self.pool.depth}
+        header = {"items": [ticket.head for ticket in tickets], "depth": self.pool.depth, "batch": batch}
         self.transport.write(packed(header, [ticket.body for ticket in tickets]))
 
     def cancel(self, ticket: Ticket) -> None:
@@ -114,6 +117,14 @@ class Worker(asyncio.Protocol):
     def wanted(self) -> bool:
         """Whether somebody waits for what it computes."""
         return any(not ticket.abandoned for ticket in self.tickets.values())
+
+    def described(self) -> dict[str, Any]:
+        """What management says of it."""
+        begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - (time.monotonic() - self.started)))
+        return {
+            "id": str(self.process), "pid": self.process, "startTime": begun, "gpu": False,
+            "status": "READY" if self.process else "STARTING",
+        }  # fmt: skip
 
     def kill(self) -> None:
         if self.process:
@@ -235,14 +246,18 @@ class Pool:
                 return
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
-            _, worker = await self.loop.create_connection(lambda: Worker(self, ours), sock=ours)
+            shared = os.memfd_create("flambeau-begun")
+            os.ftruncate(shared, BEGUN.size)
+            begun = mmap.mmap(shared, BEGUN.size)
+            _, worker = await self.loop.create_connection(functools.partial(Worker, self, ours, begun), sock=ours)
             try:
-                socket.send_fds(self.control, [b"{}"], [theirs.fileno()])
+                socket.send_fds(self.control, [b"{}"], [theirs.fileno(), shared])
             except OSError:  # the host is gone, and listen() sees it
-                theirs.close()
                 worker.transport.abort()
                 return
-            theirs.close()
+            finally:
+                theirs.close()
+                os.close(shared)
             self.workers.append(worker)
         self.pump()
 
@@ -252,12 +267,12 @@ class Pool:
             self.workers.remove(worker)
         orphans = list(worker.tickets.values())
         worker.tickets.clear()
-        first = min(worker.batches, default=0)
-        company = len(orphans) if self.about["continuous"] else worker.batches[first]
+        (begun,) = BEGUN.unpack(worker.begun[: BEGUN.size])
+        company = sum(ticket.batch <= begun for ticket in orphans)
         for ticket in reversed(orphans):
             if ticket.abandoned or ticket.future.cancelled():
                 continue
-            if ticket.batch != first and not self.about["continuous"]:
+            if ticket.batch > begun:
                 self.waiting.appendleft(ticket)  # the worker hadn't come to it
                 continue
             ticket.tries += 1

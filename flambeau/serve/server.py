@@ -147,7 +147,11 @@ class Server:
 
     async def load(self) -> bool:
         """Load all models at once; whether one can't be served."""
-        answers = await asyncio.gather(*(self.registry.load(model) for model in self.models), return_exceptions=True)
+        first = {model.name: model.version for model in reversed(self.models)}  # gets the requests, whichever is loaded first
+        loads = [self.registry.load(model, default=first[model.name] == model.version) for model in self.models]
+        answers = await asyncio.gather(*loads, return_exceptions=True)
+        for one in self.registry.models.values():
+            one.before.clear()
         failed = False
         for model, answer in zip(self.models, answers):
             if isinstance(answer, BaseException):

@@ -5,13 +5,14 @@ Stands on frames and service; used by host, in whose forks it runs.
 
 from __future__ import annotations
 
+import mmap
 import os
 import socket
 from collections.abc import Sequence
 from typing import Any
 
 from flambeau.serve.answers import Answer, Item
-from flambeau.serve.frames import Connection, Frame
+from flambeau.serve.frames import BEGUN, Connection, Frame
 from flambeau.serve.service import Continuous, Service, failure
 from flambeau.serve.settings import ModelSettings
 
@@ -40,17 +41,18 @@ def send(connection: Connection, answers: Sequence[tuple[str, Answer]]) -> None:
     connection.send({"answers": [described(*one) for one in answers]}, [answer.body for _, answer in answers])
 
 
-def work(sock: socket.socket, service: Service, settings: ModelSettings) -> None:
-    """Answer until the front end closes the connection."""
+def work(sock: socket.socket, begun: mmap.mmap, service: Service, settings: ModelSettings) -> None:
+    """Answer until the front end closes the connection. What dies with this process are the batches up to `begun`."""
     connection = Connection(sock)
     try:
         connection.send({"process": os.getpid(), "answers": []})
         if isinstance(service, Continuous):
-            continuously(connection, service, settings)
+            continuously(connection, begun, service, settings)
         while True:
             frame = connection.receive()
             if frame is None or "items" not in frame[0]:
                 continue
+            BEGUN.pack_into(begun, 0, frame[0]["batch"])
             items = items_of(frame, settings)
             try:
                 answers = service.answer(items)
@@ -61,7 +63,7 @@ def work(sock: socket.socket, service: Service, settings: ModelSettings) -> None
         return
 
 
-def continuously(connection: Connection, service: Continuous, settings: ModelSettings) -> None:
+def continuously(connection: Connection, begun: mmap.mmap, service: Continuous, settings: ModelSettings) -> None:
     """Between steps, requests come in and others are given up."""
     items: dict[str, Item] = {}
     while True:
@@ -73,6 +75,8 @@ def continuously(connection: Connection, service: Continuous, settings: ModelSet
                 for id in header["cancel"]:
                     items.pop(id, None)
                 connection.send({"answers": [], "cancelled": len(header["cancel"])})
+            if "items" in header:
+                BEGUN.pack_into(begun, 0, header["batch"])
             for item in items_of(frame, settings) if "items" in header else []:
                 items[item.id] = item
                 refused = service.admit(item)

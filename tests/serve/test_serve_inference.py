@@ -141,6 +141,13 @@ def test_kserve(server: Any) -> None:
     entry = {"name": "x", "shape": [2, 4], "datatype": "FP32", "parameters": {"binary_data_size": len(raw)}}
     text = json.dumps({"inputs": [entry], "parameters": {"binary_data_output": True}}).encode()
 
+    for whole, own, binary in ((False, True, True), (True, False, False), (True, None, True)):
+        wanted = {"name": output["name"], **({} if own is None else {"parameters": {"binary_data": own}})}
+        asked = {"inputs": [{"name": "x", "shape": [2, 4], "datatype": "FP32", "data": data}], "outputs": [wanted]}
+        asked["parameters"] = {"binary_data_output": whole}
+        _, body = get(server, "/v2/models/scaled/infer", "POST", body=asked)
+        assert (b'"binary_data_size":16' in body) == binary, (whole, own)
+
     async def run() -> tuple[int, dict[str, str], bytes]:
         connection = await Connection(server.inference).open()
         answer = await connection.request(

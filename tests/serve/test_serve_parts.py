@@ -296,7 +296,7 @@ def test_what_a_worker_answered_before_it_died_is_read() -> None:
         ours.setblocking(False)
         pool: Any = SimpleNamespace(depth=64, pump=lambda: None, lost=lost.append)
         loop = asyncio.get_running_loop()
-        _, worker = await loop.create_connection(lambda: Worker(pool, ours), sock=ours)
+        _, worker = await loop.create_connection(lambda: Worker(pool, ours, bytearray(8)), sock=ours)
         ticket = Ticket("1", {}, b"", 0.0, loop)
         worker.send(1, [ticket])
         theirs.sendall(frames.packed({"answers": [{"id": "1", "status": 200, "type": "text/plain"}]}, [b"answered"]))

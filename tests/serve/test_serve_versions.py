@@ -207,6 +207,15 @@ def test_what_management_refuses(server: Any, store: Path) -> None:
     for body in ({"9.0": 1}, {"1.0": -1}, {"1.0": 0}, {"1.0": "all"}, [], "x", {"1.0": True}):
         assert manage(server, "PUT", "/models/m/weights", body)[0] == 400, body
     assert manage(server, "DELETE", "/models/none")[0] == 404
+    for method, path, status in (
+        ("POST", "/models?url=flow.war", 501),
+        ("GET", "/workflows", 501),
+        ("GET", "/models/m?customized=true", 501),
+        ("GET", "/nothing", 404),
+        ("PATCH", "/models/m", 405),
+    ):
+        got, answer = manage(server, method, path)
+        assert got == answer["code"] == status, path
     assert not (store.parent / "escaped.py").exists() and "Traceback" not in str(manage(server, "POST", "/models?url=bad.mar"))
 
 
@@ -234,9 +243,10 @@ def test_requests_that_kill_their_worker_hurt_only_themselves(server: Any) -> No
     assert answers[1][0] == 503
     assert asyncio.run(client("die and leave a process"))[0] == 503  # which holds the worker's connection
     assert [answer[0] for answer in answers[2:]] == [200, 200, 200]
-    assert manage(server, "PUT", "/models/echo?min_worker=0")[0] == 200
+    assert manage(server, "PUT", "/models/echo?min_worker=0")[0] == 202
     assert asyncio.run(client(1))[0] == 503
-    assert manage(server, "PUT", "/models/echo?min_worker=1")[0] == 200
+    scaled = manage(server, "PUT", "/models/echo/1.0?min_worker=1&synchronous=true")
+    assert scaled == (200, {"status": "Workers scaled to 1 for model: echo, version: 1.0"})
     assert asyncio.run(client(1))[0] == 200
     unpacked = list(Path(server.token_file).parent.glob("model-*/*.py"))
     assert manage(server, "DELETE", "/models/echo")[0] == 200

@@ -1,21 +1,44 @@
 """Handlers written in Python: TorchServe's interface, so that its handlers run as they are.
 
-`BaseHandler` is what they inherit from (also as ts.torch_handler.base_handler.BaseHandler); `Context` is what they are told.
-Stands on the public API; used by python_handlers and models, and by handlers of users through flambeau.serve.
+`BaseHandler` is what they inherit from; `Context` is what they are told. Stands on the public API; used by torchserve,
+python_handlers and models, and by handlers of users through flambeau.serve.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-import sys
-import types
 from typing import Any
 
 import flambeau as torch
 from flambeau.serve.handlers.module_files import classes_of, module_of
 
 log = logging.getLogger(__name__)
+
+
+class PredictionException(Exception):
+    """A request that the handler refuses, with the status of the answer; the message is its body."""
+
+    def __init__(self, message: str, error_code: int = 513) -> None:
+        super().__init__(message)
+        self.message, self.error_code = message, error_code
+
+
+def load_label_mapping(mapping_file_path: str) -> dict[str, str] | None:
+    """The names of classes, by their numbers as texts, of index_to_name.json; None where there is no such file."""
+    path = mapping_file_path
+    if not os.path.isfile(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        content = json.load(file)
+    if isinstance(content, dict) and isinstance(content.get("object_type_names"), list):
+        content = {str(number): name for number, name in enumerate(content["object_type_names"])}
+    if isinstance(content, dict):
+        content = {key: name[-1] if isinstance(name, list) and name else name for key, name in content.items()}
+        if all(isinstance(name, str) for name in content.values()):
+            return content
+    raise ValueError(f'{path}: names of classes are {{"0": "cat", ...}}, or lists of texts of which the last is the name')
 
 
 class Metrics:
@@ -88,11 +111,15 @@ class BaseHandler:
         self.map_location = "cpu"
         self.context: Any = None
         self.manifest: dict[str, Any] = {}
+        self.mapping: dict[str, str] | None = None  # names of classes
+        self.model_yaml_config: dict[str, Any] = {}
         self.initialized = False
 
     def initialize(self, context: Context) -> None:
         """Load the model that the archive's manifest names: TorchScript, an exported program, or weights for its modelFile."""
         self.context, self.manifest = context, context.manifest
+        self.model_yaml_config = context.model_yaml_config
+        self.mapping = load_label_mapping(os.path.join(context.system_properties["model_dir"], "index_to_name.json"))
         named = context.manifest.get("model", {})
         file = named.get("serializedFile")
         if file:
@@ -127,18 +154,3 @@ class BaseHandler:
     def handle(self, data: list[dict[str, Any]], context: Context) -> list[Any]:
         self.context = context
         return self.postprocess(self.inference(self.preprocess(data)))
-
-
-def offer_torchserve_names() -> None:
-    """`from ts.torch_handler.base_handler import BaseHandler` in handlers gives the class above, where TorchServe isn't there."""
-    if "ts" in sys.modules:
-        return
-    for name in ("ts", "ts.torch_handler", "ts.torch_handler.base_handler", "ts.context"):
-        module = types.ModuleType(name, "A name of TorchServe's.")
-        module.__path__ = []
-        sys.modules[name] = module
-        parent, _, leaf = name.rpartition(".")
-        if parent:
-            setattr(sys.modules[parent], leaf, module)
-    vars(sys.modules["ts.torch_handler.base_handler"])["BaseHandler"] = BaseHandler
-    vars(sys.modules["ts.context"])["Context"] = Context

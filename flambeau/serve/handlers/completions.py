@@ -94,10 +94,9 @@ def number(value: Any, name: str, least: float, most: float, whole: bool = False
 def prompts(item: Item, content: dict[str, Any]) -> list[Any]:
     if item.route == "chat":
         messages = content.get("messages")
-        fine = isinstance(messages, list) and messages and all(message_is_fine(message) for message in messages)
-        if not fine:
-            raise Refused(400, 'messages are objects {"role": "user", "content": "..."}')
-        return [messages]
+        if not isinstance(messages, list) or not messages:
+            raise Refused(400, 'messages is a list of {"role": "user", "content": "..."}')
+        return [[said(message) for message in messages]]
     prompt = content.get("prompt")
     if isinstance(prompt, str):
         return [prompt]
@@ -108,8 +107,17 @@ def prompts(item: Item, content: dict[str, Any]) -> list[Any]:
     raise Refused(400, f"the prompt is a text, a list of up to {MOST_CHOICES} texts, or a list of tokens")
 
 
-def message_is_fine(message: Any) -> bool:
-    return isinstance(message, dict) and isinstance(message.get("role"), str) and isinstance(message.get("content"), str)
+def said(message: Any) -> dict[str, Any]:
+    """A message of a chat, whose content may come in parts; Refused for parts that are no texts."""
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        raise Refused(400, 'a message is an object {"role": "user", "content": "..."}')
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    asked = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "text"]
+    texts = [text for text in asked if isinstance(text, str)]
+    if len(texts) < len(parts):
+        raise Refused(400, 'the content of a message is a text, or a list of {"type": "text", "text": "..."}')
+    return {**message, "content": "".join(texts)}
 
 
 def certain(text: str, stops: list[str]) -> int:

@@ -1,7 +1,7 @@
 """Handlers in files of Python: found, initialized, and called with batches of requests.
 
-A file has a class with `handle(data, context)` (TorchServe's form), a function of that name, a class with `encode(texts)`
-(vectors of texts), or a `TextModel` (generated text). Stands on base and module_files; used by models.
+A file has a class with `handle(data, context)` (TorchServe's form), a function of that name or of one that is given, a class
+with `encode(texts)` (vectors of texts), or a `TextModel` (generated text). Stands on torchserve and module_files; used by models.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import email.parser
 import email.policy
 import json
 import os
+import types
 from collections.abc import Sequence
 from typing import Any
 
 import flambeau as torch
 from flambeau.serve import json_bodies
 from flambeau.serve.answers import JSON, Answer, Item, Refused, as_json, error
-from flambeau.serve.handlers.base import Context, offer_torchserve_names
+from flambeau.serve.handlers import torchserve
+from flambeau.serve.handlers.base import Context, PredictionException
 from flambeau.serve.handlers.module_files import classes_of, module_of
 from flambeau.serve.service import Service, attempt, failure
 
@@ -25,13 +27,13 @@ MOST_FIELDS = 64  # of a form
 
 def handler_in(path: str, name: str | None, kinds: Sequence[str] = ("handle", "encode", "forward")) -> Any:
     """The handler of a file: the class `name`, the only class with one of these methods, or the module where it has `handle`."""
-    offer_torchserve_names()
+    torchserve.offer_names()
     module = module_of(path)
     if name:
         found = getattr(module, name, None)
         if found is None:
             raise ValueError(f"{path} has no {name}")
-        return found() if isinstance(found, type) else found
+        return found() if isinstance(found, type) else EntryPoint(found) if isinstance(found, types.FunctionType) else found
     classes = [
         one for one in classes_of(module)
         if any(callable(getattr(one, kind, None)) for kind in kinds) and not issubclass(one, torch.nn.Module)
@@ -39,8 +41,18 @@ def handler_in(path: str, name: str | None, kinds: Sequence[str] = ("handle", "e
     if len(classes) == 1:
         return classes[0]()
     if not classes and callable(getattr(module, "handle", None)):
-        return module
+        return EntryPoint(module.handle)
     raise ValueError(f"{path} has {len(classes)} classes that could be the handler: name one, `{os.path.basename(path)}:Class`")
+
+
+class EntryPoint:
+    """A function of a module, `function(data, context)`: called without data it loads the model."""
+
+    def __init__(self, function: Any) -> None:
+        self.handle = function
+
+    def initialize(self, context: Context) -> None:
+        self.handle(None, context)
 
 
 def form_fields(body: bytes, kind: str) -> dict[str, Any]:
@@ -106,6 +118,10 @@ class PythonService(Service):
         except Refused as refusal:
             if len(items) == 1:
                 return [error(refusal.status, str(refusal), items[0].route)]
+        except PredictionException as refusal:
+            if len(items) == 1:
+                self.context.set_response_status(refusal.error_code, idx=0)
+                return [self.written(0, refusal.message)]
         except Exception as problem:
             if len(items) == 1:
                 return failure(items, problem, "handler")

@@ -144,16 +144,21 @@ class KServe:
         parameters = content.get("parameters")
         self.binary_output = isinstance(parameters, dict) and parameters.get("binary_data_output") is True
         outputs = content.get("outputs")
-        self.outputs: list[str] | None = None
+        self.outputs: dict[str, bool] | None = None  # those that are wanted, and whether as binary data
         if outputs is not None:
             if not isinstance(outputs, list) or not all(isinstance(o, dict) and isinstance(o.get("name"), str) for o in outputs):
                 raise Refused(400, "outputs are objects with a name")
-            self.outputs = [output["name"] for output in outputs]
+            self.outputs = {output["name"]: self.wants_binary(output.get("parameters")) for output in outputs}
         self.inputs: dict[str, Any] = {}  # tensors, and lists of bytes for BYTES
         for entry in content["inputs"]:
             self._read(entry)
         if self.binary:
             raise Refused(400, "there is more binary data than the inputs name")
+
+    def wants_binary(self, parameters: Any) -> bool:
+        """Whether an output comes as binary data: what it says itself goes before what the request says."""
+        given = parameters.get("binary_data") if isinstance(parameters, dict) else None
+        return given if isinstance(given, bool) else self.binary_output
 
     def _read(self, entry: Any) -> None:
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
@@ -216,7 +221,8 @@ class KServe:
                 if kind is None:
                     raise Refused(400, f"output {name} is {value.dtype}, which KServe's protocol doesn't have")
                 entry: dict[str, Any] = {"name": name, "shape": list(value.shape), "datatype": kind}
-                if self.binary_output and kind != "BF16":
+                wanted = self.binary_output if self.outputs is None else self.outputs[name]
+                if wanted and kind != "BF16":
                     raw = np.ascontiguousarray(value.detach().numpy()).tobytes()
                     entry["parameters"] = {"binary_data_size": len(raw)}
                     binary.append(raw)

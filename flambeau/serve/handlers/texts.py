@@ -126,10 +126,14 @@ class TextService(Service):
         return answers
 
     def warm_up(self, sample: bytes | None) -> None:
+        """The sample, else two texts, alone and together; and as many short ones as a batch has, which are computed soon."""
         texts = texts_of(json_bodies.read(sample, 64))[0] if sample is not None else ["One.", "A text that is a little longer."]
+        shortest = min(texts, key=len)
         with torch.inference_mode():
-            for many in sorted({1, 2, self.max_batch_size}):
-                list(self.function((texts * many)[:many]))
+            list(self.function(texts[:1]))
+            if self.max_batch_size > 1:
+                list(self.function((texts * 2)[:2]))
+                list(self.function([shortest] * self.max_batch_size))
 
     def metadata(self) -> dict[str, object]:
         output = {"name": "output", "datatype": "FP32" if self.vectors else "BYTES", "shape": [-1, -1] if self.vectors else [-1]}
