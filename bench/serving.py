@@ -298,20 +298,34 @@ def correct(options: argparse.Namespace, folder: Path) -> int:
         memory.append(server.settled_memory(2 + options.workers))
     counts = dict(result["answers"])
     right = counts.pop("right", 0)
-    print(f"{right} right answers of {sum(counts.values()) + right}; others: {counts or 'none'}")
-    print(f"{len(killed)} workers killed ({deaths:.0f} deaths seen), {options.reloads} reloads")
-    if quiet is not None:
-        print(f"{options.idle} idle and {options.slow} slow connections, {quiet.closed} of which the server closed meanwhile")
-    print("memory, MB: " + " ".join(f"{one:.0f}" for one in memory))
-    print(f"{result['per_second']:.0f} requests/s, p50 {result['p50']:.1f} ms, p99 {result['p99']:.1f} ms")
+    lines = [
+        f"{right:,} right answers of {sum(counts.values()) + right:,} to {options.clients} clients; "
+        f"others: {', '.join(f'{count} times {kind}' for kind, count in counts.items()) or 'none'}",
+        f"{len(killed)} workers killed ({deaths:.0f} deaths seen), {options.reloads} reloads",
+        f"{options.idle:,} idle and {options.slow} slow connections, of which the server closed {quiet.closed if quiet else 0:,}",
+        "megabytes of all processes, of the start and after every tenth event: " + " ".join(f"{one:.0f}" for one in memory),
+        f"{result['per_second']:.0f} requests/s, p50 {result['p50']:.1f} ms, p99 {result['p99']:.1f} ms",
+    ]
+    print("\n".join(lines))
+    if options.write:
+        written(options.write, "correct", lines)
     print("\n".join(result["examples"]))
     allowed = {"503"} if options.kills else set()
     return int(bool(set(counts) - allowed) or right < options.requests * 0.99)
 
 
+def written(page: Path, name: str, lines: list[str]) -> None:
+    """Put lines between a page's marks."""
+    before, start, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name}:start -->\n")
+    _, end, after = rest.partition(f"<!-- {name}:end -->")
+    if not start or not end:
+        raise SystemExit(f"{page} has no marks <!-- {name}:start --> and <!-- {name}:end -->")
+    page.write_text("".join([before, start, "```\n", *(line + "\n" for line in lines), "```\n", end, after]), encoding="utf-8")
+
+
 def compare(options: argparse.Namespace, folder: Path) -> int:
     """Systems in turns, one after the other, in short blocks; medians over rounds."""
-    status = 0
+    status, lines = 0, list[str]()
     for model in options.models:
         found: dict[str, list[dict[str, Any]]] = {}
         for number in range(options.rounds):
@@ -332,7 +346,8 @@ def compare(options: argparse.Namespace, folder: Path) -> int:
                     f"{model} round {number + 1} {system:14} {one['per_second']:8.0f}/s  p99 {one['p99']:7.1f} ms  "
                     f"{one['answers']}", flush=True,
                 )  # fmt: skip
-        print(f"\n{model}, {options.clients} clients{'':12}{'requests/s':>12}{'p50':>10}{'p99':>10}{'memory':>10}{'wrong':>7}")
+        title = f"{model}, {options.clients} clients"
+        table = [f"{title:32}{'requests/s':>12}{'p50':>10}{'p99':>10}{'memory':>10}{'wrong':>7}"]
         middle = {name: {key: statistics.median(one[key] for one in all) for key in ("per_second", "p50", "p99", "memory")}
                   for name, all in found.items()}  # fmt: skip
         for name, one in middle.items():
@@ -344,8 +359,11 @@ def compare(options: argparse.Namespace, folder: Path) -> int:
             more, share = own["per_second"] / one["per_second"], own["p99"] / one["p99"]
             fine = more >= 3 and share <= 0.5
             status |= not fine
-            print(f"against {name:24}{more:11.2f}x{'':10}{share:9.2f}x   {'within' if fine else 'MISSES'} 3x at 0.5x")
-        print(flush=True)
+            table.append(f"against {name:24}{more:11.2f}x{'':10}{share:9.2f}x   {'within' if fine else 'misses'} 3x at 0.5x")
+        print("", *table, "", sep="\n", flush=True)
+        lines += table
+    if options.write:
+        written(options.write, "compare", lines)
     return status
 
 
@@ -369,6 +387,7 @@ def start(options: argparse.Namespace, folder: Path) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, help="where models are, or are to be, written; else a temporary one")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the figures between a page's marks")
     parser.add_argument("--clients", type=int, default=32)
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("correct", help=correct.__doc__)
