@@ -5,12 +5,14 @@ Stands on ops.quantized and nn.functional.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import flambeau as torch
-from flambeau.ops.quantized.conversion import numbers_by_kernel, requantized, with_quantizer
-from flambeau.ops.quantized.tensor import RANGES, PerTensor, QuantizedTensor, codes, wrapped
+from flambeau.ops.quantized.conversion import _inverse, in_format, numbers_by_kernel, requantized, scale_and_less, with_quantizer
+from flambeau.ops.quantized.rounding import codes_of_product, codes_of_sum
+from flambeau.ops.quantized.tensor import CODES, RANGES, PerTensor, QuantizedTensor, codes, wrapped
 
 __all__ = ["OPERATORS"]
 
@@ -21,11 +23,17 @@ def _quantized(numbers: Any, scale: float, zero_point: int, dtype: Any) -> Any:
     return torch.quantize_per_tensor(numbers, scale, zero_point, dtype)
 
 
-def by_kernel(numbers: Any, scale: float, zero_point: int, dtype: Any) -> Any:
-    """Numbers quantized as kernels do it. RuntimeError for a zero point that is out of range."""
+def _range(zero_point: int, dtype: Any) -> tuple[int, int]:
+    """The least and the greatest integer of a dtype. RuntimeError for a zero point that is none of them."""
     low, high = RANGES[dtype]
     if not low <= zero_point <= high:
         raise RuntimeError(f"output zero_point {zero_point} is out of the range of {dtype}")
+    return low, high
+
+
+def by_kernel(numbers: Any, scale: float, zero_point: int, dtype: Any) -> Any:
+    """Numbers quantized as kernels do it. RuntimeError for a zero point that is out of range."""
+    _range(zero_point, dtype)
     return with_quantizer(numbers, PerTensor(float(scale), int(zero_point)), dtype, kernel=True)
 
 
@@ -42,8 +50,8 @@ def _check_two(name: str, qa: Any, qb: Any) -> None:
 # ---------------------------------------------------------------- two tensors
 
 
-def _two(name: str, function: Callable, relu: bool) -> dict[str, Any]:
-    """An operator of two tensors, and its form that writes to a third, with that one's quantizer."""
+def _two(name: str, function: Callable, kernel: Callable, relu: bool) -> dict[str, Any]:
+    """An operator of two tensors, one kernel, and its form that writes to a third, with that one's quantizer."""
 
     def numbers(qa: Any, qb: Any) -> Any:
         _check_two(name, qa, qb)
@@ -51,7 +59,14 @@ def _two(name: str, function: Callable, relu: bool) -> dict[str, Any]:
         return made.relu() if relu else made
 
     def operator(qa: Any, qb: Any, scale: float, zero_point: int) -> Any:
-        return by_kernel(numbers(qa, qb), scale, zero_point, qa.dtype)
+        _check_two(name, qa, qb)
+        if qa.dtype is torch.qint32:
+            return by_kernel(numbers(qa, qb), scale, zero_point, qa.dtype)
+        low, high = _range(zero_point, qa.dtype)
+        bounds = {"least": 0.0 if relu else -math.inf, "low": low, "high": high, "result": CODES[qa.dtype]}
+        factors = (*scale_and_less(qa), *scale_and_less(qb), _inverse(scale))
+        made = in_format(kernel(codes(qa), codes(qb), *factors, zero_point=zero_point, **bounds))
+        return wrapped(made, PerTensor(float(scale), int(zero_point)), qa.dtype)
 
     def out(qa: Any, qb: Any, out: Any) -> Any:
         return _written(out, numbers(qa, qb), kernel=True)
@@ -237,8 +252,8 @@ def _table() -> dict[str, Any]:
         "max_pool2d": lambda x, *args: F.max_pool2d(x, *args),
     }
     for relu in (False, True):
-        for name, function in (("add", torch.add), ("mul", torch.mul)):
-            made |= _two(name, function, relu)
+        for name, function, kernel in (("add", torch.add, codes_of_sum), ("mul", torch.mul, codes_of_product)):
+            made |= _two(name, function, kernel, relu)
         for name, with_number in (("add", _plus), ("mul", _times)):
             made |= _with_number(name, with_number, relu)
         made |= _cat(relu)

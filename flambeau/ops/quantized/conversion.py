@@ -273,9 +273,13 @@ def dequantize(input: Any, *more: Any, tensors: Any = None) -> Any:
 
 def numbers_by_kernel(x: Any) -> Any:
     """The numbers of a tensor that is quantized as a whole as kernels compute them; they may differ in the last bit."""
-    quantizer = x._quantizer
-    scale = np.float32(quantizer.scale)
-    return numbers_in_kernel(codes(x), float(scale), float(np.float32(scale * np.float32(quantizer.zero_point))))
+    return numbers_in_kernel(codes(x), *scale_and_less(x))
+
+
+def scale_and_less(x: Any) -> tuple[float, float]:
+    """What kernels multiply the integers of a tensor that is quantized as a whole by, and then take away."""
+    scale = np.float32(x._quantizer.scale)
+    return float(scale), float(np.float32(scale * np.float32(x._quantizer.zero_point)))
 
 
 def requantized(x: Any, numbers: Tensor, kernel: bool = False) -> Any:

@@ -5,6 +5,7 @@ Stands on core.operator.variants; used by ops.quantized.conversion.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.dtype import float32, float64
@@ -83,3 +84,37 @@ def numbers_of(input: Tensor, scale: Operand, zero_point: Operand):
 def numbers_in_kernel(input: Tensor, scale: Operand, less: Operand):
     """What kernels of quantized tensors do: code * scale - (zero point * scale), as by a fused multiply-add."""
     return input * scale - less
+
+
+def _combined(name: str, combine: Callable[[Any, Any], Any]) -> Any:
+    """What kernels of two quantized tensors do: their numbers, as `numbers_in_kernel` has them, combined and rounded. What is
+    below `least` counts as that.
+    """
+
+    @pointwise(kind=lambda common, result: (float64, result), name=name, **_INNER)
+    def codes(
+        input: Tensor,
+        other: Tensor,
+        scale: Operand,
+        less: Operand,
+        other_scale: Operand,
+        other_less: Operand,
+        inverse: Operand,
+        zero_point: Number = 0,
+        least: Number = 0,
+        low: Number = 0,
+        high: Number = 255,
+        result=None,
+    ):
+        def single(x: Any) -> Any:
+            return s.cast(s.cast(x, float32), float64)
+
+        made = single(combine(single(input * scale - less), single(other * other_scale - other_less)))
+        made = s.where(made < least, least, made)
+        return _held(s.round(single(made * inverse)) + zero_point, low, high, result)
+
+    return codes
+
+
+codes_of_sum = _combined("_quantized_sum", lambda a, b: a + b)
+codes_of_product = _combined("_quantized_product", lambda a, b: a * b)
