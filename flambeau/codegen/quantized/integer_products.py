@@ -80,7 +80,9 @@ class _Task:
     def emit(self) -> None:
         f, c, form = self.f, self.c, self.form
         self._rows()
-        self.seven_bits = self._below_128() if dots.quicker(form.how) else None
+        quick = dots.quicker(form.how) is not None
+        if quick:
+            self._clear_ends()
         if form.result != "sums":
             self._factors()
         with f.loop(0, self.across, c["block"]) as block:
@@ -88,6 +90,7 @@ class _Task:
             with f.loop(0, self.down, form.rows) as i:
                 last = f.minimum(self.down - i, form.rows) - 1
                 a = f.at("i8", self.a, i * c["depth"])
+                self.seven_bits = self._below_128(a, last + 1) if quick else None
                 with f.loop(0, columns, dots.columns(form.rows)) as j:
                     b = f.at("i8", f.buffer(WEIGHTS), (self.first + block + j) * c["depth"])
                     goal = f.at("i32", self.sums, j)
@@ -105,16 +108,20 @@ class _Task:
             otherwise()
             self.f.call("void", "dots", *operands, declare=False)
 
-    def _below_128(self) -> Value:
-        """Whether none of the task's activations has its eighth bit set; what is behind them in their rows becomes 0."""
-        f, c, size = self.f, self.c, vector_bytes()
+    def _clear_ends(self) -> None:
+        """What is behind the activations in their rows becomes 0."""
+        f, c = self.f, self.c
+        with f.loop(0, self.down) as i, f.loop(c["k"], c["depth"]) as at:
+            f.store(f.value(0, "i8"), self.a, i * c["depth"] + at)
+
+    def _below_128(self, a: Value, rows: Value) -> Value:
+        """Whether none of the activations in some rows has its eighth bit set."""
+        f, size = self.f, vector_bytes()
         type = vector("i8", size)
         any_of = f.variable(type)
         any_of.set(0)
-        with f.loop(0, self.down) as i, f.loop(c["k"], c["depth"]) as at:
-            f.store(f.value(0, "i8"), self.a, i * c["depth"] + at)
-        with f.loop(0, self.down * c["depth"], size) as at:
-            any_of.set(any_of.get() | f.load(type, self.a, at, align=1))
+        with f.loop(0, rows * self.c["depth"], size) as at:
+            any_of.set(any_of.get() | f.load(type, a, at, align=1))
         signs = f.emit(vector("i1", size), f"icmp slt {type} {any_of.get().name}, zeroinitializer")
         return f.convert(signs, f"i{size}", "bitcast").equals(0)
 
