@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-embeddings demo-serve demo-distributed kill-distributed test test-pythons fuzz judge coverage lint format stubs bench \
+.PHONY: help demo demo-embeddings demo-serve demo-generate demo-distributed kill-distributed test test-pythons fuzz judge coverage lint format stubs bench \
 	bench-distributed dist clean
 
 VENV := .venv
@@ -18,6 +18,7 @@ help:
 	@echo "make demo    install flambeau with matplotlib, train a network on handwritten digits"
 	@echo "make demo-embeddings   sentence-transformers, unmodified, in an environment without PyTorch; TORCH_PYTHON to compare"
 	@echo "make demo-serve   train, export and serve a network, call it from 32 clients, and print latency and throughput"
+	@echo "make demo-generate   train a small language model, and write text with it in float32, bfloat16, int8 and int4"
 	@echo "make demo-distributed   train in two processes with DistributedDataParallel, over MPI"
 	@echo "make kill-distributed   kill a training's processes again and again, and see that nothing is lost (KILL_ARGS)"
 	@echo "make test    run the tests"
@@ -72,6 +73,10 @@ demo-embeddings: $(EMBEDDINGS)/.installed
 demo-serve: $(VENV)/.installed-serve
 	@echo "==> python examples/serving/demo.py"
 	@$(BIN)/python examples/serving/demo.py $(SERVE_ARGS) </dev/null
+
+demo-generate: $(VENV)/.installed-demo
+	@echo "==> flambeau run examples/generate.py"
+	@$(BIN)/flambeau run examples/generate.py $(GENERATE_ARGS)
 
 demo-distributed: $(VENV)/.installed-dist
 	@echo "==> flambeau launch --standalone --nproc-per-node 2 examples/ddp.py"
