@@ -4,8 +4,6 @@ KIND is `fastapi` (a handler as FastAPI's documentation has it, which runs in a 
 event loop) or `litserve` (batches of up to 32, as its documentation has them). MODEL is `mlp` or `embedder`, of serving_models.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 
@@ -25,14 +23,11 @@ def computed(model: torch.nn.Module, values: list[Any]) -> list[list[float]]:
 def fastapi() -> None:
     import uvicorn
     from fastapi import FastAPI
-    from pydantic import BaseModel
+    from pydantic import create_model
 
-    kind = list[float] if MODEL == "mlp" else str
+    Request = create_model("Request", data=(list[float] if MODEL == "mlp" else str, ...))
     model = loaded(MODEL, FOLDER)
     app = FastAPI()
-
-    class Request(BaseModel):
-        data: kind  # type: ignore[valid-type]
 
     if KIND == "fastapi":
 
@@ -46,11 +41,10 @@ def fastapi() -> None:
         async def predict_in_the_loop(request: Request) -> list[float]:
             return computed(model, [request.data])[0]
 
-    Request.model_rebuild(_types_namespace={"kind": kind})
     uvicorn.run(app, port=int(PORT), log_level="warning")
 
 
-def litserve() -> None:
+if KIND == "litserve":  # its processes import this file again
     import litserve
 
     class API(litserve.LitAPI):
@@ -72,9 +66,11 @@ def litserve() -> None:
         def encode_response(self, output: list[float], **_: Any) -> list[float]:
             return output
 
+
+def batched() -> None:
     server = litserve.LitServer(API(max_batch_size=BATCH, batch_timeout=0.002), accelerator="cpu", workers_per_device=1)
     server.run(port=int(PORT), log_level="warning", generate_client_file=False)
 
 
 if __name__ == "__main__":
-    litserve() if KIND == "litserve" else fastapi()
+    batched() if KIND == "litserve" else fastapi()
