@@ -74,3 +74,15 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> An
             return bwd(*args, **kwargs)
 
     return decorated
+
+
+def _enter_autocast(*vals: Any) -> Any:
+    """Begin a block of autocast(device_type, dtype, enabled, cache_enabled), as the code of graphs does; gives what ends it."""
+    block = autocast(*vals)
+    block.__enter__()
+    return block
+
+
+def _exit_autocast(mode: Any) -> None:
+    """End the block."""
+    mode.__exit__(None, None, None)

@@ -53,3 +53,15 @@ class _force_original_view_tracking:
 def is_view_replay_enabled() -> bool:
     """What _force_original_view_tracking was given last in this thread."""
     return local.view_replay
+
+
+def _enter_inference_mode(mode: bool) -> Any:
+    """Begin a block of inference mode, as the code of graphs does; gives what ends it."""
+    block = inference_mode(mode)
+    block.__enter__()
+    return block
+
+
+def _exit_inference_mode(mode: Any) -> None:
+    """End the block."""
+    mode.__exit__(None, None, None)

@@ -423,6 +423,104 @@ _module("module_dropout", lambda: torch.nn.Dropout(0.5), X)
 # ---------------------------------------------------------------- running
 
 
+# ---------------------------------------------------------------- modes and operators of the program
+
+
+@program(M)
+def autocast_block(x):
+    y = x + 1
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        z = y @ x.t()
+    return z.float() * 2
+
+
+@program(M)
+def autocast_twice(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x.t()
+    with torch.autocast("cpu", dtype=torch.float16):
+        z = x @ x.t()
+    return y.float() + z.float()
+
+
+@program(M)
+def autocast_that_is_off(x):
+    with torch.autocast("cpu", enabled=False):
+        y = x @ x.t()
+    return y + 1
+
+
+@program(lambda: values(3, 4, grad=True))
+def autocast_with_gradients(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = torch.mm(x, x.t())
+    return y.float().sum()
+
+
+@program(X)
+def inference_block(x):
+    with torch.inference_mode():
+        y = x * 2
+    return y
+
+
+@program(lambda: values(4, grad=True))
+def no_grad_and_back(x):
+    with torch.no_grad():
+        y = x * 2
+        with torch.enable_grad():
+            z = x * 3
+    return y * z
+
+
+@program(lambda: values(4, grad=True))
+def grad_mode_by_function(x):
+    torch.set_grad_enabled(False)
+    y = x * 2
+    torch.set_grad_enabled(True)
+    return x * y
+
+
+@torch.library.custom_op("graph_programs::scaled", mutates_args=())
+def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+    """A program's own operator."""
+    return x * by
+
+
+@scaled.register_fake
+def _(x: torch.Tensor, by: float) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+@program(X)
+def custom_operator(x):
+    return scaled(x + 1, 2.0) * 3
+
+
+@torch.library.custom_op("graph_programs::halves", mutates_args=())
+def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """One with two results."""
+    return x[:2].clone(), x[2:].clone()
+
+
+@halves.register_fake
+def _(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.new_empty(2), x.new_empty(x.shape[0] - 2)
+
+
+@program(X)
+def custom_operator_with_two_results(x):
+    first, second = halves(x * 2)
+    return first + second
+
+
+@program(X)
+def custom_operator_behind_a_break(x):
+    y = scaled(x, 3.0)
+    torch._dynamo.graph_break()
+    return scaled(y, 0.5) + 1
+
+
 def plain(result: Any) -> Any:
     """A result as JSON has it, floats rounded."""
     if isinstance(result, torch.Tensor):

@@ -91,7 +91,9 @@ def test_earlier_names_of_settings() -> None:
 
 def test_a_test_case_forgets_what_was_compiled() -> None:
     from flambeau._dynamo.test_case import TestCase
+    from flambeau._inductor.test_case import TestCase as Same
 
+    assert TestCase is Same
     counts = torch._dynamo.testing.CompileCounter()
     function = torch.compile(lambda x: x + 1, backend=counts)
 

@@ -19,6 +19,7 @@ RECORDED = json.loads(Path(__file__).with_name("graphs_recorded.json").read_text
 DEPARTURES = {
     "functional": "dropout that does nothing gives its input, which is no result of the graph",
     "types": "type_as gives its input, which is no result of the graph",
+    "autocast_that_is_off": "a block that changes nothing is not in the graph",
     "iterates": "items of a tensor that a loop goes through are not named by the loop's variable",
 }
 

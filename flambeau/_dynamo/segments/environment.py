@@ -14,7 +14,7 @@ from flambeau.base import dtype as dtypes
 from flambeau.core.modes import modes
 from flambeau.core.modes.modes import local
 
-__all__ = ["current", "restored"]
+__all__ = ["blocks", "current", "restored", "switch", "switched"]
 
 
 def current() -> tuple[Any, ...]:
@@ -31,6 +31,36 @@ def current() -> tuple[Any, ...]:
     )
 
 
+def blocks(wanted: tuple[Any, ...], around: tuple[Any, ...]) -> tuple[tuple[Any, ...], ...] | None:
+    """The blocks inside one state that make the other, from without: ("inference", on) and ("autocast", kind, dtype, enabled,
+    cached), whose last is None where it is as around. None if there are none that do.
+    """
+    if wanted == around:
+        return ()
+    if wanted[4:] != around[4:]:
+        return None
+    found: list[tuple[Any, ...]] = [("inference", wanted[0])] if wanted[0] != around[0] else []
+    (on, types), (was, typed) = [(dict(state[1]), dict(state[2])) for state in (wanted, around)]
+    for kind in sorted({*on, *was}):
+        enabled = on.get(kind, False)
+        if enabled != was.get(kind, False) or (enabled and types.get(kind) != typed.get(kind)):
+            cached = None if wanted[3] == around[3] else wanted[3]
+            found.append(("autocast", kind, types.get(kind) if enabled else None, enabled, cached))
+    return tuple(found) or None
+
+
+@contextlib.contextmanager
+def switched(wanted: tuple[Any, ...]) -> Iterator[None]:
+    """A block under a state that differs in blocks only; grad mode is as it was afterwards."""
+    before, grad = current(), local.grad
+    _set(wanted, before)
+    try:
+        yield
+    finally:
+        _set(before, current())
+        local.grad = grad
+
+
 @contextlib.contextmanager
 def restored(environment: tuple[Any, ...], grad: bool) -> Iterator[None]:
     """A block under that state, and in no mode below autograd."""
@@ -45,6 +75,11 @@ def restored(environment: tuple[Any, ...], grad: bool) -> Iterator[None]:
         local.dispatch_modes = dispatch_modes
         _set(before, environment)
         local.grad = before_grad
+
+
+def switch(wanted: tuple[Any, ...]) -> None:
+    """Make the thread's state this one, which differs in blocks only."""
+    _set(wanted, current())
 
 
 def _set(wanted: tuple[Any, ...], now: tuple[Any, ...]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import flambeau as torch
 from flambeau import fx
+from flambeau._dynamo.segments import environment
 from flambeau._dynamo.segments.segment import Call, Place, Segment
 from flambeau._dynamo.segments.sizes import SIZES, numel_of, size_of
 from flambeau._dynamo.segments.sources import placeholder_name
@@ -28,6 +29,8 @@ from flambeau.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbol
 
 __all__ = ["Input", "graph_of"]
 
+_BEGINS = {"autocast": torch.amp.autocast_mode._enter_autocast, "inference": torch.autograd.grad_mode._enter_inference_mode}
+_ENDS = {"autocast": torch.amp.autocast_mode._exit_autocast, "inference": torch.autograd.grad_mode._exit_inference_mode}
 _modes: list[FakeTensorMode] = []  # for examples, which no thread makes any in at the moment
 
 
@@ -53,12 +56,15 @@ def graph_of(
             building.input(at, name)
         graph, nodes = building.graph, building.nodes
         switch, grad = torch._C._set_grad_enabled, segment.grad
+        opened = _Blocks(graph, segment)
         for call in segment.calls:
+            grad = opened.enter(call, grad)
             if call.grad is not grad:
                 grad = call.grad
                 graph.call_function(switch, (grad,))
             if not building.size(call):
                 _add(graph, call, nodes, sources)
+        grad = opened.enter(None, grad)
         if grad is not segment.grad:
             graph.call_function(switch, (segment.grad,))
         graph.output(tuple([nodes[number] for number in results]))
@@ -66,6 +72,31 @@ def graph_of(
         _add_examples(graph, mode)
         building.finish()
     return fx.GraphModule(torch.nn.Module(), graph), building.inputs
+
+
+class _Blocks:
+    """The blocks of autocast and inference mode that are open at the end of a graph."""
+
+    def __init__(self, graph: fx.Graph, segment: Segment) -> None:
+        self.graph, self.around = graph, segment.environment
+        self.open: list[tuple[tuple[Any, ...], fx.Node, bool]] = []  # what each is, its node, and grad mode before it
+
+    def enter(self, call: Call | None, grad: bool) -> bool:
+        """End and begin blocks until they are those of the call, or none are left; gives the grad mode there."""
+        state = None if call is None else call.environment
+        wanted = environment.blocks(state, self.around) if state is not None else ()
+        assert wanted is not None  # the segment would have been computed before
+        same = 0
+        while same < min(len(wanted), len(self.open)) and wanted[same] == self.open[same][0]:
+            same += 1
+        while len(self.open) > same:
+            (kind, *_), node, grad = self.open.pop()
+            self.graph.call_function(_ENDS[kind], (node,))
+        for kind, *args in wanted[same:]:
+            node = self.graph.call_function(_BEGINS[kind], tuple(args))
+            self.open.append(((kind, *args), node, grad))
+            grad = not args[0] if kind == "inference" else grad
+        return grad
 
 
 class _Building:
@@ -138,9 +169,7 @@ class _Building:
             instead = example if example.__class__ is int else self.symbols.get(str(example))
             if instead is not None:
                 for user in list(node.users):
-                    user.args, user.kwargs = fx.node.map_arg(
-                        (user.args, user.kwargs), lambda x, node=node, instead=instead: instead if x is node else x
-                    )
+                    user.args, user.kwargs = fx.node.map_arg((user.args, user.kwargs), _replacing(node, instead))
                 self.graph.erase_node(node)
         for source, dim, size in self.marked:
             if size.__class__ is int or self.mode.shape_env.replace(size.node._expr).is_number:
@@ -151,6 +180,11 @@ class _Building:
                     "mark_dynamic, either remove it or use maybe_mark_dynamic. If you're using Dim.DYNAMIC, replace it with "
                     "either Dim.STATIC or Dim.AUTO."
                 )
+
+
+def _replacing(node: fx.Node, instead: Any) -> Callable[[fx.Node], Any]:
+    """A function that gives another value for a node, and other nodes as they are."""
+    return lambda x: instead if x is node else x
 
 
 def _annotation(tensor: Tensor) -> Any:
@@ -243,7 +277,7 @@ def _example_mode(symbols: bool) -> Iterator[FakeTensorMode]:
 
 def _add_examples(graph: fx.Graph, mode: FakeTensorMode) -> None:
     """Give nodes the tensors without data that they stand for."""
-    grad = torch.is_grad_enabled()
+    grad, before = torch.is_grad_enabled(), environment.current()
     try:
         for node in graph.nodes:
             if node.op in ("placeholder", "output"):
@@ -257,4 +291,5 @@ def _add_examples(graph: fx.Graph, mode: FakeTensorMode) -> None:
             if made is not None:
                 node.meta["example_value"] = made
     finally:
+        environment.switch(before)
         torch.set_grad_enabled(grad)

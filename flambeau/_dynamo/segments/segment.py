@@ -6,11 +6,13 @@ values; used by tracer, which fills and settles it, and by graphs.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, NamedTuple
 
+from flambeau._dynamo.segments import environment
 from flambeau._dynamo.segments.sizes import SizeInt, pattern
 from flambeau._dynamo.segments.values import thawed, values_in
 from flambeau.codegen.runtime.memory import OWNED_ELSEWHERE
@@ -35,7 +37,7 @@ class Place(NamedTuple):
 
 class Call(NamedTuple):
     """One call. made: the numbers of the tensors in its result, with their places, those of arguments that it gives back;
-    grad: whether gradients are recorded.
+    grad: whether gradients are recorded; environment: the thread's state, None where it is the segment's.
     """
 
     function: Callable[..., Any]
@@ -44,6 +46,7 @@ class Call(NamedTuple):
     made: tuple[tuple[Path, int], ...]
     grad: bool
     places: tuple[Place, ...]
+    environment: tuple[Any, ...] | None = None
 
 
 class _Known(NamedTuple):
@@ -56,9 +59,9 @@ class _Known(NamedTuple):
 class Segment:
     """Calls on tensors without data."""
 
-    def __init__(self, environment: tuple[Any, ...], follows: bool) -> None:
+    def __init__(self, state: tuple[Any, ...], follows: bool) -> None:
         self._follows = follows  # another, so that it may have begun inside the engine, under the engine's grad mode
-        self.environment = environment
+        self.environment = state
         self.grad = local.grad
         self.calls: list[Call] = []
         #: (number, tensor, its fake) of those from outside; the version of its memory when the segment first saw it
@@ -107,7 +110,8 @@ class Segment:
         """One more call."""
         if self._follows and not self.calls:
             self.grad = call.grad
-        self.calls.append(call)
+        now = environment.current()
+        self.calls.append(call if now == self.environment else call._replace(environment=now))
 
     def concerns(self, tensor: Tensor, writes: bool) -> bool:
         """Whether what uses a tensor, or writes to it, must wait for the calls."""
@@ -138,7 +142,7 @@ class Segment:
                 for n, t, _, _ in self.outside
             ]
         )
-        calls = tuple([(c.function, c.args, c.kwargs, c.made, c.grad) for c in self.calls])
+        calls = tuple([(c.function, c.args, c.kwargs, c.made, c.grad, c.environment) for c in self.calls])
         return self.environment, self.grad, inputs, tuple([n for n, _ in self.ints]), calls
 
     def use(self) -> None:
@@ -171,8 +175,10 @@ class Segment:
         before = local.grad
         try:
             for call in self.calls:
-                local.grad = call.grad
-                result = call.function(*thawed(call.args, values.__getitem__), **thawed(call.kwargs, values.__getitem__))
+                args, kwargs = thawed(call.args, values.__getitem__), thawed(call.kwargs, values.__getitem__)
+                with contextlib.nullcontext() if call.environment is None else environment.switched(call.environment):
+                    local.grad = call.grad
+                    result = call.function(*args, **kwargs)
                 for path, number in call.made:
                     value = result
                     for at in path:

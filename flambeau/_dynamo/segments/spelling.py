@@ -19,6 +19,7 @@ import flambeau as torch
 from flambeau._dynamo.segments.segment import Place
 from flambeau.core.modes import interception
 from flambeau.core.operator import publishing, view
+from flambeau.dispatcher.overloads import OpOverload
 
 __all__ = ["INPLACE", "of_package", "spelled", "stored_names"]
 
@@ -59,6 +60,8 @@ def spelled(
     function: Callable[..., Any], places: Sequence[Place], args: tuple[Any, ...]
 ) -> tuple[str, Callable[..., Any] | str, tuple[Any, ...]]:
     """(kind, target, args) of a node for function(*args), as it is written at the innermost place."""
+    if isinstance(function, OpOverload):
+        return "call_function", function, args
     step = _step(places[0].code, places[0].instruction) if places else None
     name = function.__name__
     read = _step(places[1].code, places[1].instruction) if len(places) > 1 and of_package(places[0]) else None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["FORGIVEN", "METADATA", "NEEDS_VALUES", "breaks", "writes_only"]
+__all__ = ["FORGIVEN", "METADATA", "NEEDS_VALUES", "breaks", "writes", "writes_only"]
 
-#: Functions that tell of a tensor what its layout says.
+#: Functions that tell of a tensor what its layout says, and those that tell or switch modes which graphs have blocks for.
 METADATA = frozenset(
     """size stride dim ndimension numel nelement storage_offset element_size get_device is_contiguous is_floating_point is_complex
     is_signed is_conj is_neg is_inference is_same_size is_tensor result_type can_cast promote_types broadcast_shapes __len__
     _is_view has_names dim_order __hash__ is_distributed is_storage is_grad_enabled
+    set_autocast_enabled set_autocast_dtype set_autocast_cache_enabled is_autocast_cache_enabled autocast_increment_nesting
+    autocast_decrement_nesting clear_autocast_cache get_default_device is_autocast_available
     is_inference_mode_enabled is_autocast_enabled get_default_dtype get_autocast_dtype __dir__ sym_size sym_numel""".split()
 )
 

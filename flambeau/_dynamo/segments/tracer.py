@@ -31,6 +31,7 @@ from flambeau.core.modes.observing import Given, Observer
 from flambeau.core.operator.arguments import LOOKING
 from flambeau.core.tensor import fakes, storage
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.dispatcher.calling import _overload_of, answer_unasked
 
 __all__ = ["Tracer", "tracing"]
 
@@ -105,10 +106,9 @@ class Tracer(Observer):
             return self.go_on(function, own, args, kwargs)
         if name in tables.NEEDS_VALUES or local.dispatch_modes or local.saved_tensors_hooks or any(map(callable, args)):
             return self._eagerly(name, function, own, args, kwargs)
-        if self.segment.environment != environment.current():
-            self.settle()
+        self._same_environment()
         try:
-            made = self._recorded(function, own, args, kwargs)
+            made = self._recorded(function, lambda given, named: self.go_on(function, own, given, named), args, kwargs)
         except Unrecordable:
             if not any(True for _ in _tensors(args)) and not any(True for _ in _tensors(kwargs.values())):
                 return self.go_on(function, own, args, kwargs)  # of NumPy's arrays, say
@@ -121,6 +121,11 @@ class Tracer(Observer):
                 self.settle()
             return made
         return self._eagerly(name, function, own, args, kwargs)
+
+    def _same_environment(self) -> None:
+        """Compute what was recorded if no blocks of a graph make the thread's state what it has become."""
+        if environment.blocks(environment.current(), self.segment.environment) is None:
+            self.settle()
 
     def _eagerly(self, name: str, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         if self.segment.calls:
@@ -138,14 +143,15 @@ class Tracer(Observer):
                     "the function that makes it under torch.compiler.disable"
                 )
 
-    def _recorded(self, function: FunctionType, own: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    def _recorded(self, function: Callable[..., Any], call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        """What a function gives, recorded; call(args, kwargs) runs it on tensors without data."""
         segment, name = self.segment, function.__name__
         held_args, held_kwargs = frozen(args, self._number), frozen(kwargs, self._number)
         given, named = self._fake(args), self._fake(kwargs)
         if self.looking:
             given, named = plain(given), plain(named)
         with self.mode:
-            made = self.go_on(function, own, given, named)
+            made = call(given, named)
         self._check_outside((*args, *kwargs.values()))
         if made is None and tables.writes_only(name):
             segment.add(Call(function, held_args, held_kwargs, (), local.grad, places_of(sys._getframe(4))))
@@ -275,11 +281,32 @@ class Tracer(Observer):
     # ---------------------------------------------------------------- what isn't recorded
 
     def operator(self, name: str, call: Callable[..., Any], *args: Any) -> Any:
-        """An operator that a program defines, or an autograd.Function of its, runs on real tensors."""
+        """An operator that a program defines is recorded if it has a fake implementation and writes to nothing; others, and
+        autograd.Functions, run on real tensors.
+        """
+        if call is answer_unasked and not args[0].schema.is_mutable:
+            made = self._defined(*args)
+            if made is not _Unseen:
+                return made
         self.break_here(f"{name} is computed eagerly", False)
         local.observer = self.outer
         try:
             return super().operator(name, call, *args)
+        finally:
+            local.observer = self
+
+    def _defined(self, record: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """What a defined operator gives; _Unseen if that can't be recorded."""
+        overload = _overload_of(record)
+        local.observer = self.outer
+        try:
+            with self.lock:
+                self._same_environment()
+                return self._recorded(overload, lambda given, named: answer_unasked(record, given, named), tuple(args), kwargs)
+        except exc.TorchDynamoException:
+            raise
+        except Exception:
+            return _Unseen
         finally:
             local.observer = self
 

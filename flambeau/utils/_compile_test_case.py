@@ -1,7 +1,7 @@
-"""torch._dynamo.test_case: a TestCase that forgets what was compiled before and after each of its tests.
+"""The TestCase of torch._dynamo.test_case and torch._inductor.test_case: forgets what was compiled before and after each test.
 
 Its base is torch.testing._internal.common_utils.TestCase where a program has brought that module along and imported it, and
-unittest's else, with torch.testing.assert_close for assertEqual of tensors. Stands on compiled and config; for programs' tests.
+unittest's else, with torch.testing.assert_close for assertEqual of tensors. Stands on the package; for programs' tests.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import unittest
 from typing import Any
 
 import flambeau as torch
-from flambeau._dynamo import config, utils
-from flambeau._dynamo.compiled import reset
 
 __all__ = ["TestCase", "run_tests"]
 
@@ -51,7 +49,8 @@ class TestCase(_base()):  # type: ignore[misc]
         """Set what all tests of the class are run with."""
         super().setUpClass()
         cls._settings = contextlib.ExitStack()
-        cls._settings.enter_context(config.patch(raise_on_ctx_manager_usage=True, suppress_errors=False))  # type: ignore[attr-defined]
+        settings = torch._dynamo.config.patch(raise_on_ctx_manager_usage=True, suppress_errors=False)  # type: ignore[attr-defined]
+        cls._settings.enter_context(settings)
 
     @classmethod
     def tearDownClass(cls) -> None:
@@ -63,13 +62,11 @@ class TestCase(_base()):  # type: ignore[misc]
         """Forget what was compiled."""
         self._grad = torch.is_grad_enabled()
         super().setUp()
-        reset()
-        utils.counters.clear()
+        torch._dynamo.reset()
 
     def tearDown(self) -> None:
         """Forget what was compiled; gradients are recorded as they were before."""
-        reset()
-        utils.counters.clear()
+        torch._dynamo.reset()
         super().tearDown()
         torch.set_grad_enabled(self._grad)
 

@@ -1,0 +1,129 @@
+"""Blocks of autocast and inference mode in graphs, and operators of a program: what graphs_recorded.json can't say of them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import flambeau as torch
+from flambeau import nn
+
+
+def counted(function: Any, *args: Any, **kwargs: Any) -> tuple[Any, int]:
+    counter = torch._dynamo.testing.CompileCounter()
+    return torch.compile(function, backend=counter, **kwargs)(*args), counter.frame_count
+
+
+def test_autocast_around_and_inside_and_an_error_in_it() -> None:
+    x = torch.randn(4, 4)
+
+    def inside(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ x
+            with torch.autocast("cpu", enabled=False):
+                z = x @ x
+            w = x @ x
+        return y, z, w, x @ x
+
+    made, count = counted(inside, x)
+    assert count == 1 and [t.dtype for t in made] == [torch.bfloat16, torch.float32, torch.bfloat16, torch.float32]
+    assert all(torch.equal(a, b) for a, b in zip(made, inside(x)))
+    assert not torch.is_autocast_enabled("cpu")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        around, count = counted(lambda x: (x @ x) + 1, x)
+        assert count == 1 and around.dtype is torch.bfloat16 and torch.is_autocast_enabled("cpu")
+
+    def fails(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            x @ x
+            raise KeyError("inside")
+
+    with pytest.raises(KeyError):
+        counted(fails, x)
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_autocast_with_a_break_inside() -> None:
+    def f(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ x
+            torch._dynamo.graph_break()
+            return y @ x
+
+    made, count = counted(f, torch.eye(3))
+    assert count == 2 and made.dtype is torch.bfloat16 and torch.equal(made, f(torch.eye(3)))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_training_under_autocast(backend: str) -> None:
+    def gradients(compile: bool) -> list[Any]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        x = torch.randn(3, 4)
+
+        def loss(x: Any) -> Any:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = model(x)
+            return y.float().pow(2).mean()
+
+        (torch.compile(loss, backend=backend) if compile else loss)(x).backward()
+        return [p.grad for p in model.parameters()]
+
+    for a, b in zip(gradients(True), gradients(False), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_graphs_that_run_call_by_call_have_blocks_too() -> None:
+    def f(x: Any, n: int) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ x
+        with torch.inference_mode():
+            z = x * [1, 2, 3, 4][n]
+        return y, z, x + 1
+
+    compiled = torch.compile(f, backend="eager")
+    with torch._dynamo.config.patch(recompile_limit=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for n in range(4):
+            y, z, w = compiled(torch.eye(2, requires_grad=True), n)
+            assert y.dtype is torch.bfloat16 and y.requires_grad and z.is_inference() and z[0, 0] == n + 1 and w.requires_grad
+    assert torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def test_inference_mode_is_in_the_graph() -> None:
+    def f(x: Any) -> Any:
+        with torch.inference_mode():
+            y = x * 2
+        return y, x * 3
+
+    (y, z), count = counted(f, torch.ones(2, requires_grad=True))
+    assert count == 1 and y.is_inference() and not y.requires_grad and z.requires_grad
+
+
+def test_operators_that_graphs_have_and_that_they_have_not() -> None:
+    ran = []
+
+    @torch.library.custom_op("dynamo_blocks::plain", mutates_args=())
+    def plain(x: torch.Tensor) -> torch.Tensor:
+        ran.append(1)
+        return x + 1
+
+    @torch.library.custom_op("dynamo_blocks::writes", mutates_args=("x",))
+    def writes(x: torch.Tensor) -> None:
+        x.add_(1)
+
+    made, count = counted(lambda x: plain(x * 2) * 3, torch.ones(2))  # no fake implementation: computed by itself
+    assert made.tolist() == [9, 9] and count == 2 and len(ran) == 1
+    plain.register_fake(torch.empty_like)
+    made, count = counted(lambda x: plain(x * 2) * 3, torch.ones(2))
+    assert made.tolist() == [9, 9] and count == 1 and len(ran) == 2
+
+    def written(x: Any) -> Any:
+        y = x * 2
+        writes(y)
+        return y * 3
+
+    made, count = counted(written, torch.ones(2))
+    assert made.tolist() == [9, 9] and count == 2
