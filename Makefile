@@ -4,8 +4,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-embeddings demo-serve demo-generate demo-distributed kill-distributed test test-pythons fuzz judge coverage lint format stubs bench \
-	bench-distributed dist clean
+.PHONY: help demo demo-embeddings demo-serve demo-generate demo-distributed kill-distributed test test-pythons fuzz fuzz-replays \
+	judge coverage lint format stubs bench bench-distributed dist clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,6 +24,7 @@ help:
 	@echo "make test    run the tests"
 	@echo "make test-pythons   run them under every Python that is claimed: those found here, others in Debian's releases (as root)"
 	@echo "make fuzz    random programs under PyTorch and here, and what differs (TORCH_PYTHON=python-with-torch; FUZZ_ARGS)"
+	@echo "make fuzz-replays   random changes around compiled functions, whose replays must never be stale (FUZZ_ARGS)"
 	@echo "make judge   other people's test suites here and under PyTorch, and what differs (TORCH_PYTHON; JUDGE_ARGS, names of suites)"
 	@echo "make coverage   rewrite what docs/coverage.md and the README say is there (CONFORMANCE=run.py to measure operators first)"
 	@echo "make lint    ruff and mypy"
@@ -103,6 +104,10 @@ else
 	@echo "==> pytest -q tests/fuzz (TORCH_PYTHON=/path/bin/python makes it fresh programs against PyTorch)"
 	@$(BIN)/python -m pytest -q tests/fuzz </dev/null
 endif
+
+fuzz-replays: $(VENV)/.installed-test
+	@echo "==> tests/capture/fuzz_replays.py"
+	@$(BIN)/python tests/capture/fuzz_replays.py $(FUZZ_ARGS) </dev/null
 
 # The environment that the suites run in, and what they came from, are kept in ~/.cache/flambeau/judge.
 judge: $(VENV)/.installed-test

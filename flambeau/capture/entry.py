@@ -37,6 +37,7 @@ log = logging.getLogger("torch._dynamo.recompiles")  # shown by TORCH_LOGS=recom
 MOST_MISSES = 32  # captures in a row that no later call could use: the function is left alone from then on
 MOST_ENTRIES = 8  # of one kind
 MOST_KINDS = 256  # of calls, after which the function is left alone: something in its arguments is always another one
+MOST_BYTES = 64 << 20  # of the memory of a function's programs: those that were used least leave
 MOST_REFUSALS = 3  # of one kind, after which its calls run as they are
 
 
@@ -51,6 +52,7 @@ class Entry:
         self.pinned = frozenset(key for key in recorder.tensors if key not in recorder.arguments)
         self.bare = [i for i, x in enumerate(tensors) if id(x) in recorder.bare]
         self.hits = 0
+        self.hits_before = 0  # when there was no room for others at last
 
     def answer(self, tensors: list[Tensor]) -> Any:
         """The call's result. Unfit, with the reason, where the program can't give it; nothing has happened then."""
@@ -174,12 +176,25 @@ class Captured:
                     entries = self.entries.setdefault(key, [])
                     entries.insert(0, Entry(recorder, Replay(program), recipe, tensors))
                     del entries[MOST_ENTRIES:]
+                    self._make_room(entries[0])
                     self.calls[key] -= 1
                     self.misses = 0 if any(entry.hits for entry in entries) else self.misses
             except (NoRecipe, NotImplementedError) as reason:
                 recorder.refuse(str(reason))
         if recorder.reason is not None:
             self._refused(recorder.reason)
+
+    def _make_room(self, newest: Entry) -> None:
+        """Have entries leave that were used least since this was done at last, until the others take no more than they may."""
+        every = [(entry, entries) for entries in list(self.entries.values()) for entry in entries]
+        total = sum(entry.replay.nbytes for entry, _ in every)
+        if total <= MOST_BYTES:
+            return
+        for entry, entries in sorted(every, key=lambda each: each[0].hits - each[0].hits_before):
+            if total > MOST_BYTES and entry is not newest:
+                total -= entry.replay.nbytes
+                entries.remove(entry)
+            entry.hits_before = entry.hits
 
 
 def _special(exporting: str) -> bool:

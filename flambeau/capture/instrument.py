@@ -25,6 +25,7 @@ import ast
 from collections.abc import Iterable
 from types import CodeType, NoneType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from flambeau.capture.scopes import bound_by, declared, set_otherwise
 from flambeau.capture.source import Source, code_in, compiled, factory_module
@@ -65,7 +66,7 @@ class Instrumented:
         return name[len(_PREFIX) :] if name.startswith(_PREFIX) else None
 
 
-_instrumented: dict[CodeType, Instrumented] = {}
+_instrumented: WeakKeyDictionary[CodeType, Instrumented] = WeakKeyDictionary()
 
 
 def instrumented(code: CodeType, source: Source) -> Instrumented:

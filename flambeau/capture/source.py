@@ -16,6 +16,7 @@ import textwrap
 from collections.abc import Iterator
 from types import CodeType
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from flambeau.capture.dataclass_source import guesses
 
@@ -23,6 +24,7 @@ __all__ = ["Source", "factory_module", "code_in", "source_of"]
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 FACTORY = "_capture_factory"
+MOST_FILES = 200  # whose trees are kept at once
 _FUTURE = 0
 for _name in __future__.all_feature_names:
     _FUTURE |= getattr(__future__, _name).compiler_flag
@@ -177,17 +179,17 @@ def _file(filename: str) -> _File:
             node = _without_decorators(node)
             definitions.setdefault((node.lineno, node.name), []).append(node)
     plain = [n for n in _imports(tree) if isinstance(n, ast.Import) or (n.module != "__future__" and n.names[0].name != "*")]
+    if len(_files) >= MOST_FILES:
+        _files.clear()
     _files[filename] = len(lines), _File(definitions, list(plain))
     return _files[filename][1]
 
 
-_sources: dict[CodeType, Source | str] = {}
+_sources: WeakKeyDictionary[CodeType, Source | str] = WeakKeyDictionary()
 
 
 def source_of(code: CodeType) -> Source | str:
-    """The tree of a function by its code, or why there is none that can be believed. Kept for the code's life and beyond:
-    programs have some hundreds.
-    """
+    """The tree of a function by its code, or why there is none that can be believed. Kept for the code's life."""
     found = _sources.get(code)
     if found is None:
         found = _sources[code] = _find(code)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import flambeau as torch
 from flambeau.capture.entry import Captured
-from tests.capture.mutated_programs import CASES
+from tests.capture.generated_programs import program
+from tests.capture.mutated_programs import CASES, Case
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -38,9 +40,17 @@ def run(case: Any, seed: int, steps: int) -> dict[str, int]:
     """Random changes and calls; gives how often the program answered and the reasons where it didn't."""
     r = random.Random(seed)
     torch.manual_seed(seed)
-    made = case()
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    try:
+        return _run(case(), r, steps)
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_default_dtype(dtype)
+        torch.use_deterministic_algorithms(False)
+
+
+def _run(made: Case, r: random.Random, steps: int) -> dict[str, int]:
     captured = Captured(made.function)
-    captured.most_misses = 1 << 30
     with torch.no_grad():
         for step in range(steps):
             for _ in range(r.choice([1, 3])):
@@ -59,16 +69,13 @@ def run(case: Any, seed: int, steps: int) -> dict[str, int]:
     return {"hits": hits, **captured.refusals}
 
 
-@pytest.fixture(autouse=True)
-def _restored() -> Any:
-    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
-    yield
-    torch.set_num_threads(threads)
-    torch.set_default_dtype(dtype)
-    torch.use_deterministic_algorithms(False)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_never_stale(case: Any) -> None:
     told = run(case, 0, 60)
     assert told["hits"] > 0, told
+
+
+def test_never_stale_in_generated_programs(tmp_path: Path) -> None:
+    """Some of those that `make fuzz-replays` runs."""
+    hits = [run(lambda seed=seed: program(seed, tmp_path), seed, 25)["hits"] for seed in range(8)]
+    assert sum(hits) > 40, hits

@@ -37,6 +37,7 @@ from flambeau.codegen.runtime.cpython import BYTES_DATA
 from flambeau.codegen.runtime.threads import planned_threads
 
 LONG = 200_000  # nanoseconds from which on other Python threads may run meanwhile
+STEP_BYTES = 1 << 10  # of the tables of a step, about
 MOST_SAVED = 1 << 20  # bytes that are kept for the case that a kernel finds bad data
 GENERATOR_BYTES, SPARE_BYTES = 2500, 16
 _REASONS = {
@@ -62,6 +63,16 @@ class Replay:
         self._free: list[_Frames] = []
         self._plain = all(r.operand is not None and program.buffers[r.operand.buffer].kind == OUTPUT for r in program.outputs)
         self._waits = [(g, w) for g, w in program.generators if w is not None]
+        self._arena = _arranged(program)
+        self._made = 0  # how many frames
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it keeps between calls, for as many threads as have called it at once."""
+        program = self.program
+        contents = sum(len(b.content) for b in program.buffers if b.content is not None)
+        scratch = max((_scratch_of(step.words) for step in program.steps), default=0)
+        return max(1, self._made) * (self._arena[1] + scratch + contents + STEP_BYTES * len(program.steps))
 
     def __str__(self) -> str:
         return str(self.program)
@@ -81,7 +92,8 @@ class Replay:
         try:
             frames = self._free.pop()
         except IndexError:
-            frames = _Frames(self.program)
+            frames = _Frames(self.program, self._arena)
+            self._made += 1
         try:
             made = frames.launch(*arguments)
             if made is None:
@@ -96,6 +108,7 @@ class Replay:
     def forget(self) -> None:
         """Give back the memory that replays have between them."""
         self._free.clear()
+        self._made = 0
 
     def _composed(self, made: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
         fresh, results = iter(made), []
@@ -142,17 +155,31 @@ def _may_refuse(step: Any) -> bool:
 _SURE = frozenset("Contraction Attend AttendBackward Convolve ConvolveInput ConvolveWeight Recur RecurBackward".split())
 
 
+def _arranged(program: Program) -> tuple[dict[int, int], int]:
+    """Where fresh buffers lie in the arena, and its bytes."""
+    touched = lifetimes(program.steps, len(program.buffers))
+    fresh = [i for i, b in enumerate(program.buffers) if b.kind == FRESH]
+    offsets, size = arrange([touched[i] for i in fresh], [program.buffers[i].size for i in fresh])
+    return dict(zip(fresh, offsets)), size
+
+
+def _scratch_of(words: bytes) -> int:
+    """The bytes of working memory that a plan needs."""
+    needed: int = struct.unpack_from("q", words, 8 * 5)[0]
+    return needed
+
+
 class _Frames:
     """The tables of a program, and the memory of one replay at a time."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, arena: tuple[dict[int, int], int]) -> None:
         buffers, steps = program.buffers, program.steps
         self._kept: list[Any] = [program]
         self._packed: list[tuple[Any, Operand, int, int]] = []  # weights: how they are packed, and where their words are
         self.takes_back = -1  # the last of the steps whose complaint is taken back with all that was done before
         self._trials, self._quickest = 3, 1 << 62
         self._prepared = [prepared(program, step) for step in steps]
-        places = self._arena(program)
+        places = self._places(program, *arena)
         uses: list[list[tuple[int, int]]] = [[] for _ in buffers]  # by buffer: words that hold an address in it, and how far
         pokes: list[list[int]] = [[] for _ in program.numbers]
         touched = lifetimes(steps, len(buffers))
@@ -248,22 +275,19 @@ class _Frames:
         self._kept.append(block)
         return int(block.address)
 
-    def _arena(self, program: Program) -> list[int]:
+    def _places(self, program: Program, offsets: dict[int, int], size: int) -> list[int]:
         """By buffer: where it lies, for what stays in its place; 0 for others."""
-        touched = lifetimes(program.steps, len(program.buffers))
-        fresh = [i for i, b in enumerate(program.buffers) if b.kind == FRESH]
-        offsets, size = arrange([touched[i] for i in fresh], [program.buffers[i].size for i in fresh])
         places = [0] * len(program.buffers)
         self.arena_bytes = size
-        base = self.arena = self._memory(size) if fresh else 0
-        for i, offset in zip(fresh, offsets):
+        base = self.arena = self._memory(size) if offsets else 0
+        for i, offset in offsets.items():
             places[i] = base + offset
         for i, b in enumerate(program.buffers):
             if b.kind == CONSTANT:
                 places[i] = self._memory(b.size)
                 ctypes.memmove(places[i], b.content or b"", b.size)
         words = [step.words for step in program.steps] + [one.words for one in self._prepared if one is not None]
-        needed = max((struct.unpack_from("q", each, 8 * 5)[0] for each in words), default=0)
+        needed = max(map(_scratch_of, words), default=0)
         self._scratch = self._memory(needed) if needed else 0
         return places
 
