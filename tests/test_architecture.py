@@ -27,9 +27,9 @@ FIRST = "flambeau_torch"  # the redirection, which comes before the package
 FLOORS = (
     "amp compiler futures overrides serialize vision_ops",
     "cpu cuda extensions package serialization",
-    "capture nn utils",
+    "nn utils",
     "__future__ _higher_order_ops _inductor _lobpcg _subclasses _utils ao distributed distributions optim",
-    "_guards _prims_common func fx library profiler testing",
+    "_guards _prims_common capture func fx library profiler testing",
     "_dynamo _refs autograd",
     "_decomp compiler_api",
     "_functorch _prims export",

@@ -1,6 +1,6 @@
 """Looks at attributes and changes of them: as Python's own, with guards on what of the environment decides them.
 
-Stands on provenance.py and kinds.py.
+Stands on gradients.py and kinds.py.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import FunctionType, MappingProxyType, MemberDescriptorType, MethodTy
 from typing import Any
 
 from flambeau.capture.builtins import CONTAINERS, OF_CONTEXTS, SCALARS
+from flambeau.capture.gradients import Gradients
 from flambeau.capture.kinds import (
     ABSENT,
     ATTRIBUTES,
@@ -22,11 +23,11 @@ from flambeau.capture.kinds import (
     GENERIC_READERS,
     IMMUTABLE,
     SLOTS,
+    TENSORS,
     in_class,
     is_a,
     is_made_by_class_statement,
 )
-from flambeau.capture.provenance import Provenance
 from flambeau.codegen.runtime.cpython import slot_offset
 from flambeau.core.tensor.tensor import Tensor
 
@@ -37,7 +38,7 @@ _OF_THREADS = vars(threading.local)["__getattribute__"]
 _OF_FUNCTIONS = frozenset("__module__ __doc__ __annotations__ __class__ __dict__ __globals__ __type_params__".split())
 
 
-class Attributes(Provenance):
+class Attributes(Gradients):
     """The hooks for attributes; `call` is that of the whole recorder."""
 
     call: Callable[..., Any]
@@ -214,7 +215,11 @@ class Attributes(Provenance):
             return getattr(o, name)
         if type(found) is FunctionType:
             return MethodType(found, o)
-        if name not in ATTRIBUTES:
+        if name == "grad":
+            return self.gradient(o)
+        if name == "__class__":
+            return self.reach(type(o))
+        if name not in ATTRIBUTES and not (name == "grad_fn" and o._node is None):
             self.refuse(f"the attribute {name} of a tensor is read")
         return getattr(o, name)
 
@@ -288,6 +293,10 @@ class Attributes(Provenance):
             if type(found) is property and not is_a(o, Tensor) and found.fset is not None:
                 self._pinned_class(o)
                 self.call(self.reach(found.fset), o, value)
+                return
+            if name == "grad" and type(o) in TENSORS:
+                self.touch(o)
+                self.set_gradient(o, value)
                 return
             if type(writer) is not FunctionType and self._set_own(o, name):
                 object.__setattr__(o, name, value)

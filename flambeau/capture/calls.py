@@ -1,6 +1,6 @@
 """Calls: functions with source are run instrumented, those of flambeau's own rooms and known ones in C as they are.
 
-Everything else refuses. Stands on rules.py.
+Everything else refuses. Stands on steps.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import inspect
 import operator
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from types import (
     BuiltinFunctionType,
@@ -47,8 +48,13 @@ from flambeau.capture.kinds import (
     is_trusted,
 )
 from flambeau.capture.operators import Length
-from flambeau.capture.rules import LRU_CACHES, Rules
+from flambeau.capture.rules import LRU_CACHES
+from flambeau.capture.steps import Steps
+from flambeau.codegen.programs import Tape
+from flambeau.core.autograd import engine
+from flambeau.core.operator import foreach
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.optim import update
 
 __all__ = ["Calls"]
 
@@ -71,16 +77,31 @@ def _none_registered_since(token: object) -> bool:
     return abc.get_cache_token() == token
 
 
-class Calls(Rules):
+class _Unwatched:
+    def __init__(self, recorder: Calls) -> None:
+        self.recorder = recorder
+
+    def __enter__(self) -> None:
+        sys.setprofile(None)
+
+    def __exit__(self, *exception: object) -> None:
+        sys.setprofile(self.recorder.net)
+
+
+class Calls(Steps):
     """The hook for calls; `codes` are those of instrumented functions."""
 
     _followed: Callable[[FunctionType], Instrumented | None]
     _instance: Callable[[FunctionType, Instrumented], FunctionType]
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, tape: Tape | None = None) -> None:
+        super().__init__(tape)
         self.codes: set[CodeType] = set()
         self.net: Callable[..., None] | None = None  # the profile function of this run
+
+    def unwatched(self) -> _Unwatched:
+        """A block in which the net is down, as its functions are known."""
+        return _Unwatched(self)
 
     def callee(self, f: Any) -> Any:
         """What to call in place of f. What can't be followed is called by the function itself, whose frame it may ask for."""
@@ -127,6 +148,11 @@ class Calls(Rules):
             return self.call(f.func, *f.args, *args, **{**f.keywords, **kwargs})
         if cls is LRU_CACHES:
             return self.call_of_cache(f, args, kwargs)
+        if cls is weakref.ref and self.of_environment(f) and not args:
+            referent = f()
+            known = id(referent)
+            self.guards.asked(lambda: id(f()) == known, "what a weak reference refers to")
+            return self.reach(referent)
         method = in_class(cls, "__call__")
         if cls in MODES:
             return f(*args, **kwargs)  # a function in that mode
@@ -169,6 +195,9 @@ class Calls(Rules):
     def _call_trusted(self, f: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of flambeau's own rooms is run as it is: of tensors it makes tensors, by launches that the tape sees."""
         self.guards.function(f, f"the function {f.__qualname__}")
+        rule = _RULES.get(f.__code__)
+        if rule is not None:
+            return rule(self, f, args, kwargs)
         for each in (*args, *kwargs.values()):
             self._handed_over(each, f)
         if f.__name__ in OF_PLACES:
@@ -425,6 +454,14 @@ class Calls(Rules):
         return next(o, *default)
 
 
+#: What trusted functions do beside making tensors of tensors.
+_RULES: dict[CodeType, Callable[..., Any]] = {
+    **{f.__code__: Calls.differentiate for f in (Tensor.backward, engine.backward, engine.grad)},
+    update.by_step.__code__: lambda self, f, args, kwargs: self.by_step(f, *args, **kwargs),
+    update.scalars_of.__code__: lambda self, f, args, kwargs: self.scalars_of(f, *args, **kwargs),
+    foreach.pointwise_updates.__code__: lambda self, f, args, kwargs: self.pointwise_updates(f, *args, **kwargs),
+    update.apply_updates.__code__: lambda self, f, args, kwargs: self.apply_updates(f, *args, **kwargs),
+}
 _SPECIAL: dict[Any, Callable[..., Any]] = {
     isinstance: Calls._isinstance,
     issubclass: Calls._issubclass,

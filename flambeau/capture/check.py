@@ -3,8 +3,8 @@
     replayed, then all that it wrote is put back, then the function runs as it is: its result, and what it wrote, are the call's
 
 Compared are results (structure, classes, values, layouts, which share memory with what), tensors that were written to, counts of
-writes, random generators, and entries of dicts. Where something differs, launches are compared one by one, so that the error
-names the first that does. Stands on codegen.programs; used by entry.
+writes, random generators, entries of dicts, and gradients. Where something differs, launches are compared one by one, so that the
+error names the first that does. Stands on codegen.programs; used by entry.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from flambeau.codegen.programs.program import EXTERNAL, FRESH, OUTPUT, Program, 
 from flambeau.codegen.programs.recording import Launched
 from flambeau.codegen.programs.replay import GENERATOR_BYTES, SPARE_BYTES
 from flambeau.codegen.runtime import memory, state
+from flambeau.core.autograd.node import held_gradient
 from flambeau.core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -39,10 +40,16 @@ class ReplayDiffers(RuntimeError):
 def checked(entry: Entry, tensors: list[Tensor], function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """What the function gives, having compared it with the entry's answer. Unfit, if it has none; ReplayDiffers."""
     program = entry.replay.program
-    before = _State(program, entry, tensors)
+    owners = [tensors[x] if x.__class__ is int else x for x, _ in entry.gradients]
+    inputs, numbers = entry.inputs(tensors), entry.numbers.now()
+
+    def state_now() -> _State:
+        return _State(program, entry, inputs, owners)
+
+    before = state_now()
     answer = entry.answer(tensors)
-    replayed = _State(program, entry, tensors)
-    values = {id(x): _elements(x) for x in _tensors_in(answer, set())}
+    replayed = state_now()
+    values = {id(x): _elements(x) for x in _tensors_in([answer, replayed.gradients], set())}
     before.restore()
     heard = _Heard()
     with heard:
@@ -50,14 +57,12 @@ def checked(entry: Entry, tensors: list[Tensor], function: Callable[..., Any], a
             result = function(*args, **kwargs)
         except Exception as error:
             raise ReplayDiffers(f"{_name(function)} raises {error!r}, but a replay gave a result") from error
-    comparison = _Comparison(values, tensors)
-    reason = comparison.differs(answer, result, "the result") or comparison.differs_in_state(
-        replayed, _State(program, entry, tensors)
-    )
+    comparison = _Comparison(values, inputs)
+    reason = comparison.differs(answer, result, "the result") or comparison.differs_in_state(replayed, state_now())
     if reason:
-        after = _State(program, entry, tensors)
+        after = state_now()
         before.restore()
-        launch = _first_difference(program, tensors, heard, before)
+        launch = _first_difference(program, [*inputs, *numbers], heard, before)
         after.restore()
         raise ReplayDiffers(f"a replay of {_name(function)} differs from the function: {reason}; {launch}")
     return result
@@ -107,9 +112,12 @@ def _own(value: Any) -> list[tuple[str, Any]]:
 
 
 class _State:
-    """What a call may write to: storages with their counts, generators, entries of dicts; `restore` puts it back."""
+    """What a call may write to: storages with their counts, generators, entries of dicts, gradients; `restore` puts it back.
 
-    def __init__(self, program: Program, entry: Entry, tensors: list[Tensor]) -> None:
+    tensors: the inputs of the program; owners: those to which the call gives gradients.
+    """
+
+    def __init__(self, program: Program, entry: Entry, tensors: list[Tensor], owners: list[Tensor]) -> None:
         written, self.blocks = set(), {}
         for buffer in program.buffers:
             if buffer.kind == EXTERNAL:
@@ -130,6 +138,7 @@ class _State:
             self.generators[generator.state_address] = ctypes.string_at(generator.state_address, GENERATOR_BYTES)
             self.generators[generator.spare_address] = ctypes.string_at(generator.spare_address, SPARE_BYTES)
         self.entries = [(table, key, table.get(key, _ABSENT)) for table, key, _ in entry.effects]
+        self.owners, self.gradients = owners, [held_gradient(x) for x in owners]
 
     def restore(self) -> None:
         """Put it all back."""
@@ -146,6 +155,8 @@ class _State:
                 table.pop(key, None)
             else:
                 table[key] = value
+        for owner, gradient in zip(self.owners, self.gradients):
+            owner._grad = gradient
 
 
 class _Comparison:
@@ -207,7 +218,7 @@ class _Comparison:
             told = self.differs(ours, theirs, f"what is kept as {key!r}")
             if told:
                 return told
-        return ""
+        return self.differs(a.gradients, b.gradients, "the gradients")
 
 
 def _bytes_differ(a: bytes, b: bytes, size: int, where: str) -> str:
@@ -245,7 +256,7 @@ class _Heard:
                 self.launches.append((launched.plan, [hash(_elements(x, layout)) for x, layout in given]))
 
 
-def _first_difference(program: Program, tensors: list[Tensor], heard: _Heard, before: _State) -> str:
+def _first_difference(program: Program, arguments: list[Any], heard: _Heard, before: _State) -> str:
     """Which launch of a program is the first that gives something else than the function's own."""
     for i, step in enumerate(program.steps):
         place = f"launch {i + 1} of {len(program.steps)}"
@@ -262,7 +273,7 @@ def _first_difference(program: Program, tensors: list[Tensor], heard: _Heard, be
         )
         part = program._replace(buffers=buffers, steps=program.steps[: i + 1], outputs=results, versions=())
         try:
-            made = Replay(part)(*tensors)
+            made = Replay(part)(*arguments)
         except (Unfit, Busy) as reason:
             return f"{place} can't be repeated: {reason}"
         found = [hash(_elements(x)) for x in made]

@@ -26,6 +26,7 @@ from flambeau.codegen.programs import Busy, Refusal, Replay, Tape, Unfit
 from flambeau.codegen.programs.program import KEPT
 from flambeau.codegen.runtime import guards, state
 from flambeau.codegen.runtime.threads import planned_threads
+from flambeau.core.autograd.node import held_gradient
 from flambeau.core.modes import interception, modes
 from flambeau.core.modes.modes import local
 from flambeau.core.modes.settings import settings
@@ -48,8 +49,13 @@ class Entry:
         self.guards = recorder.guards
         self.look = recorder.guards.finish()
         self.searched = 0  # how often entries of dicts were not where they had been
-        self.replay, self.build, self.effects = replay, recipe.build, recipe.effects
+        self.replay, self.attach, self.build, self.effects = replay, recipe.attach, recipe.build, recipe.effects
         self.pinned = frozenset(key for key in recorder.tensors if key not in recorder.arguments)
+        self.numbers = recorder.numbers
+        at: dict[int, Any] = {id(x): i for i, x in enumerate(tensors)}  # arguments are found by their number
+        self.owners = [at.get(id(x), x) for x in recorder.owners]  # whose gradients are inputs, too
+        self.gradients = [(at.get(id(x), x), part) for x, part in recipe.gradients]  # that the call gives
+        self.without, self.unhooked = ([at[id(x)] for x in each] for each in (recorder.without, recorder.unhooked))
         self.bare = [i for i, x in enumerate(tensors) if id(x) in recorder.bare]
         self.hits = 0
         self.hits_before = 0  # when there was no room for others at last
@@ -71,9 +77,14 @@ class Entry:
             raise Unfit("an argument is a tensor of the surroundings")
         if self.bare and any(tensors[i].__dict__ for i in self.bare):
             raise Unfit("an argument has attributes of its own")
-        made = self.replay(*tensors)
+        given = self.inputs(tensors) if self.owners or self.without or self.unhooked else tensors
+        made = self.replay(*given, *self.numbers.now()) if self.numbers else self.replay(*given)
+        if self.attach is not None:
+            self.attach(made)
         self.hits += 1
         objects: dict[int, Any] = {}
+        for owner, gradient in self.gradients:
+            (tensors[owner] if owner.__class__ is int else owner)._grad = gradient(made, objects)
         result = self.build(made, objects)
         for table, key, part in self.effects:
             if part is None:
@@ -81,6 +92,20 @@ class Entry:
             else:
                 table[key] = part(made, objects)
         return result
+
+    def inputs(self, tensors: list[Tensor]) -> list[Tensor]:
+        """The inputs of the program: arguments, and gradients that were there before. Unfit where they aren't as they were."""
+        if any(held_gradient(tensors[i]) is not None for i in self.without):
+            raise Unfit("an argument has a gradient")
+        if any(tensors[i]._node.extras is not None for i in self.unhooked):
+            raise Unfit("an argument whose gradient is computed has hooks")
+        found = [held_gradient(tensors[x] if x.__class__ is int else x) for x in self.owners]
+        for x in found:
+            if x.__class__ is not Tensor or x._node is not None or x.__dict__:
+                raise Unfit("a gradient is none, or no plain tensor")
+        if not self.pinned.isdisjoint(map(id, found)) or not {*map(id, tensors)}.isdisjoint(map(id, found)):
+            raise Unfit("a gradient is found elsewhere in the surroundings")
+        return [*tensors, *found]
 
 
 class Captured:
@@ -146,7 +171,8 @@ class Captured:
             if self.misses > MOST_MISSES:
                 self.retire()
                 return self.function(*args, **kwargs)
-        recorder, tape = Recorder(), Tape(tensors)
+        tape = Tape(tensors)
+        recorder = Recorder(tape)
         before = _modes()
         try:
             tape.begin()
@@ -167,7 +193,7 @@ class Captured:
         if recorder.reason is None:
             try:
                 recipe = Recipe(result, recorder)
-                program = tape.finish(tensors, recipe.tensors)
+                program = tape.finish([*tensors, *recorder.found], recipe.tensors)
                 if isinstance(program, Refusal):
                     recorder.refuse(program.reason)
                 elif any(buffer.kind == KEPT for buffer in program.buffers):

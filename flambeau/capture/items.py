@@ -37,12 +37,18 @@ class Items(Attributes):
         mine = self.of_environment(o) and not (cls is dict and type(key) in SCALARS and self.is_written(o, key))
         if cls in (dict, collections.OrderedDict) or (cls is collections.defaultdict and key in o):
             if mine:
-                if type(key) not in SCALARS and type(key).__hash__ is not object.__hash__ and not isinstance(key, type):
+                if is_a(key, Tensor):
+                    if id(key) not in self.tensors or id(key) in self.arguments:
+                        self.refuse("a dict is asked for a tensor that isn't the same in every call")
+                elif type(key) is tuple and all(type(each) in SCALARS for each in key):
+                    pass
+                elif type(key) not in SCALARS and type(key).__hash__ is not object.__hash__ and not isinstance(key, type):
                     self.refuse("a dict is asked for a key that is compared by Python code")
-                elif isinstance(key, Tensor):
-                    self.refuse("a dict is asked for a tensor")
-                elif id(o) not in self.touched:
-                    self.guards.item(o, key, f"the entry {key!r} of a dict", key not in o or self._kept(o[key]))
+                if self.reason is not None:
+                    return o[key]
+                if id(o) not in self.touched:
+                    shown = "of a tensor" if is_a(key, Tensor) else repr(key)
+                    self.guards.item(o, key, f"the entry {shown} of a dict", key not in o or self._kept(o[key]))
             return self.part_of(o, o[key]) if mine else o[key]
         if cls in CONTAINERS:
             if mine and cls is collections.defaultdict:
@@ -105,6 +111,8 @@ class Items(Attributes):
     # ---- what asks whether objects are the same
     def same(self, a: Any, b: Any) -> bool:
         """Whether they are one object. Which tensors of the arguments are, is in the key; of their containers it isn't."""
+        if self.reason is None and any(a is each or b is each for each in self.found):
+            self.refuse("a gradient is compared with another object by identity")
         if self.reason is None and (id(a) in self.arguments or id(b) in self.arguments):
             if not (id(a) in self.arguments and id(b) in self.arguments and is_a(a, Tensor) and is_a(b, Tensor)):
                 self.refuse("an argument is compared with another object by identity")
@@ -116,6 +124,8 @@ class Items(Attributes):
         if self.reason is None and is_a(value, Tensor) and not is_a(container, Tensor):
             if type(value) not in TENSORS or not _looks_up_by_identity(container):
                 self.refuse("a tensor is looked for in a container, by identity first")
+            elif self.found and any(each is value or any(each is other for other in container) for each in self.found):
+                self.refuse("a gradient is looked for in a container, by identity first")
         if self.reason is None:
             if is_a(value, Tensor) and type(container) in CONTAINERS:
                 self.touch(container)

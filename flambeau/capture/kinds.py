@@ -35,7 +35,12 @@ _INSTALLED = tuple({sysconfig.get_path("purelib") + "/", sysconfig.get_path("pla
 _NUMPY = str(np.__file__).rsplit("/", 1)[0] + "/"
 #: Rooms whose functions read nothing but arguments, modes and settings; the rest of flambeau is instrumented like a program.
 _ROOMS = "base ir codegen core ops transform dispatcher compiler".split()
-_TRUSTED = (*(_PACKAGE + room + "/" for room in _ROOMS), _PACKAGE + "nn/parameter.py", _PACKAGE + "jit/tracing/current.py")
+_TRUSTED = (
+    *(_PACKAGE + room + "/" for room in _ROOMS),
+    _PACKAGE + "nn/parameter.py",
+    _PACKAGE + "optim/update.py",
+    _PACKAGE + "jit/tracing/current.py",
+)
 #: Whose functions that trusted ones call make errors, of what isn't there.
 OF_ABSENT_DEVICES = frozenset(_PACKAGE + name for name in ("cuda/__init__.py", "xpu.py", "mtia.py", "mps.py", "accelerator.py"))
 TENSORS: frozenset[Any] = frozenset((torch.Tensor, torch.nn.Parameter, torch.nn.Buffer))

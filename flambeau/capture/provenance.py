@@ -20,7 +20,7 @@ __all__ = ["Provenance"]
 
 
 def _place_of(tensor: Tensor) -> tuple[Any, ...]:
-    return id(tensor._storage), tensor._offset, id(tensor._layout), id(tensor._node), id(getattr(tensor, "_grad", None))
+    return id(tensor._storage), tensor._offset, id(tensor._layout), id(tensor._node)
 
 
 def _alike(these: list[Any], those: list[Any]) -> bool:
@@ -134,7 +134,7 @@ class Provenance:
         """After the call: refuse where a tensor of the environment has got another place, layout or node."""
         for key, tensor in self.tensors.items():
             if self._places[key] != _place_of(tensor):
-                self.refuse("a tensor of the surroundings got other memory, another shape or another gradient")
+                self.refuse("a tensor of the surroundings got other memory, another shape or another place in the graph")
         given = {tensor._storage.serial for key, tensor in self.tensors.items() if key in self.arguments}
         if any(tensor._storage.serial in given for key, tensor in self.tensors.items() if key not in self.arguments):
             self.refuse("an argument lies in the memory of a tensor of the surroundings")
@@ -192,7 +192,7 @@ class Provenance:
         )
 
     def _touch_container(self, value: Any, deep: bool) -> None:
-        """Pin the elements of a container, and what is in containers among them; deep: all that C code may find in them."""
+        """Pin the elements of a container; deep: all that C code may find in them."""
         mine = self.of_environment(value) and id(value) not in self.arguments  # the structure of which is in the key
         if mine:
             if (id(value), deep) in self._looked:
@@ -214,9 +214,7 @@ class Provenance:
         for each in elements:
             if mine:
                 self.reach(each)
-            if type(each) in CONTAINERS:
-                self._touch_container(each, deep)
-            elif deep and not is_a(each, Tensor):
+            if deep and not is_a(each, Tensor):
                 self.touch(each)
 
     def _whole_dict(self, table: dict[Any, Any]) -> None:

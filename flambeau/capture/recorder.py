@@ -98,8 +98,7 @@ class Recorder(Calls):
 
     def _followed(self, f: FunctionType) -> Instrumented | None:
         """A function's instrumented code; None, refused, where there is none. The net is down meanwhile."""
-        sys.setprofile(None)
-        try:
+        with self.unwatched():
             source = source_of(f.__code__)
             if isinstance(source, str):
                 self.refuse(f"{f.__qualname__} can't be followed: {source}")
@@ -113,8 +112,6 @@ class Recorder(Calls):
             except NotInstrumented as reason:
                 self.refuse(f"{f.__qualname__} can't be followed: {reason}")
                 return None
-        finally:
-            sys.setprofile(self.net)
 
     def _instance(self, f: FunctionType, made: Instrumented) -> FunctionType:
         """The instrumented form of a function: its globals, defaults and cells, and this recorder's hooks."""

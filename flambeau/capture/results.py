@@ -1,6 +1,6 @@
 """What a call returned, as a recipe: fresh tensors are taken from a replay, everything else is as it was.
 
-Stands on core.tensor; used by entry.
+Stands on core.tensor and graphs; used by entry.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from types import BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorTyp
 from typing import Any, Generic
 
 from flambeau.capture.builtins import CONTAINERS, PURE
+from flambeau.capture.graphs import Graph, NoGraph
 from flambeau.capture.kinds import is_a
 from flambeau.capture.recorder import Recorder
+from flambeau.core.autograd.node import held_gradient
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor.tensor import Tensor
 
@@ -31,6 +33,7 @@ class Recipe:
     """`tensors`: those of a result that a replay gives, in its order; `build(given, {})` makes the result of such tensors.
 
     What makes an object puts it under the address that the recorded one had into a dict, where other places find it.
+    attach(given), if it isn't None, puts their graph behind the tensors before.
     """
 
     def __init__(self, result: Any, recorder: Recorder) -> None:
@@ -39,11 +42,29 @@ class Recipe:
         self._places: dict[int, int] = {}
         self._making: dict[int, Any] = {}
         self._unfinished: set[int] = set()
+        self._graph = Graph(recorder.tensors, recorder.is_constant, self._place, recorder.first_node)
         self.build = self._recipe(result)
         #: What the call sets in dicts of the environment, with how the value is made; None where it is gone in the end.
         self.effects = [
             (table, key, self._recipe(table[key]) if key in table else None) for (_, key), table in recorder.writes.items()
         ]
+        #: Gradients that the call gives tensors of the environment: whose, and which.
+        self.gradients = [(owner, self._recipe(held_gradient(owner))) for owner in recorder.changed.values()]
+        try:
+            self.attach = self._graph.finish()
+        except NoGraph as reason:
+            raise NoRecipe(reason.args[0]) from None
+        if self.attach is not None and len({x._storage.serial for x in self.tensors}) < len(
+            {id(x._storage) for x in self.tensors}
+        ):
+            raise NoRecipe("results are aliases of one memory with counts of their own")
+
+    def _place(self, value: Tensor) -> int:
+        """Where a replay gives a tensor."""
+        place = self._places.setdefault(id(value), len(self.tensors))
+        if place == len(self.tensors):
+            self.tensors.append(value)
+        return place
 
     def _recipe(self, value: Any) -> Build:
         cls, place = type(value), id(value)
@@ -71,16 +92,20 @@ class Recipe:
             raise NoRecipe("a tensor with attributes of its own is returned")
         if id(value) in self.recorder.environment and id(value) not in self.recorder.arguments:
             return lambda given, made: value  # it is pinned
-        if value._node is not None:
-            raise NoRecipe("a tensor that wants a gradient is returned")
         if type(value) is not Tensor and id(value) not in self.recorder.arguments:
             raise NoRecipe(f"a {type(value).__name__} is returned")
         outside = {tensor._storage.serial for tensor in self.recorder.tensors.values()}
         if value.is_inference() != local.inference and value._storage.serial not in outside:
             raise NoRecipe("a tensor that was made in another inference mode is returned")
-        place = self._places.setdefault(id(value), len(self.tensors))
-        if place == len(self.tensors):
-            self.tensors.append(value)
+        place = self._place(value)
+        fresh = id(value) not in self.recorder.environment
+        if fresh and held_gradient(value) is not None:
+            raise NoRecipe("a tensor that was made in the call and has a gradient is returned")
+        if value._node is not None and fresh:
+            try:
+                self._graph.tensor(value)
+            except NoGraph as reason:
+                raise NoRecipe(reason.args[0]) from None
         return lambda given, made: given[place]
 
     def _of_elements(self, base: type, value: Any) -> Build:

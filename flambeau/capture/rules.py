@@ -40,8 +40,8 @@ class Rules(Operators):
 
     net: Callable[..., None] | None
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
         self.variables: dict[contextvars.ContextVar[Any], Any] = {}  # those that the call sets, with what they were before
 
     def _aside(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

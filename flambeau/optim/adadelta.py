@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import CAPTURABLE_DEVICES, PointwiseOptimizer, check, number, zeros
-from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, product, sqrt
+from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, product, scalars_of, sqrt
 
 __all__ = ["Adadelta"]
 
@@ -75,14 +76,18 @@ class Adadelta(PointwiseOptimizer):
         return {"step": new_counter(), "square_avg": zeros(parameter), "acc_delta": zeros(parameter)}
 
     def _update_group(self, group: dict[str, Any]) -> None:
-        scalars = {
-            "lr": number(group["lr"], group),
-            "rho": group["rho"],
-            "weight": 1 - group["rho"],
-            "eps": group["eps"],
-            "weight_decay": group["weight_decay"],
-        }
+        scalars = scalars_of(_scalars, group)
         flags = {"maximize": group["maximize"], "decay": group["weight_decay"] != 0}
         for _, members in by_step(self._members(group)):
             rows = [((p, state["square_avg"], state["acc_delta"]), (p.grad,)) for p, state in members]
             apply_updates(adadelta, rows, scalars, flags)
+
+
+def _scalars(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "lr": number(group["lr"], group),
+        "rho": group["rho"],
+        "weight": 1 - group["rho"],
+        "eps": group["eps"],
+        "weight_decay": group["weight_decay"],
+    }

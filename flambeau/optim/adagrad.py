@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import flambeau
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check, check_fused, check_fusible, number
-from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, sqrt
+from flambeau.optim.update import apply_updates, by_step, multiply_add, new_counter, scalars_of, sqrt
 
 __all__ = ["Adagrad"]
 
@@ -93,11 +94,10 @@ class Adagrad(PointwiseOptimizer):
         """Sparse gradients are welcome; `_update_group` looks for them."""
 
     def _update_group(self, group: dict[str, Any]) -> None:
-        lr, weight_decay = number(group["lr"], group), group["weight_decay"]
+        weight_decay = group["weight_decay"]
         flags = {"maximize": group["maximize"], "decay": weight_decay != 0}
         for step, members in by_step(self._members(group)):
-            step_size = lr / (1 + (step - 1) * group["lr_decay"])
-            scalars = {"step_size": step_size, "eps": group["eps"], "weight_decay": weight_decay}
+            scalars = scalars_of(_scalars, group, step)
             rows = []
             for parameter, state in members:
                 if parameter.grad.is_sparse:
@@ -118,3 +118,8 @@ class Adagrad(PointwiseOptimizer):
         apply_updates(adagrad, [(touched, (gradient.values(),))], scalars, flags)
         for target, values in zip((parameter, square_sum), touched):
             target.index_put_(index, values)
+
+
+def _scalars(group: Mapping[str, Any], step: float) -> dict[str, Any]:
+    step_size = number(group["lr"], group) / (1 + (step - 1) * group["lr_decay"])
+    return {"step_size": step_size, "eps": group["eps"], "weight_decay": group["weight_decay"]}

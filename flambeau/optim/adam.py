@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check, check_fused, check_tensor_lr, number, zeros
-from flambeau.optim.update import apply_updates, by_step, lerp, maximum, multiply_add, new_counter, product, sqrt
+from flambeau.optim.update import apply_updates, by_step, lerp, maximum, multiply_add, new_counter, product, scalars_of, sqrt
 
 __all__ = ["Adam"]
 
@@ -138,22 +139,25 @@ class Adam(PointwiseOptimizer):
         return state
 
     def _update_group(self, group: dict[str, Any]) -> None:
-        beta1, beta2 = (number(beta, group) for beta in group["betas"])
-        lr, weight_decay = number(group["lr"], group), group["weight_decay"]
-        flags = {"maximize": group["maximize"], "decay": weight_decay != 0, "decoupled": group["decoupled_weight_decay"]}
+        flags = {"maximize": group["maximize"], "decay": group["weight_decay"] != 0, "decoupled": group["decoupled_weight_decay"]}
         formula, names = adam, ("exp_avg", "exp_avg_sq")
         if group["amsgrad"]:
             formula, names = amsgrad, (*names, "max_exp_avg_sq")
         for step, members in by_step(self._members(group)):
-            scalars = {
-                "weight1": 1 - beta1,
-                "beta2": beta2,
-                "weight2": 1 - beta2,
-                "eps": group["eps"],
-                "weight_decay": weight_decay,
-                "kept": 1 - lr * weight_decay,
-                "step_size": lr / (1 - beta1**step),
-                "bias2_sqrt": (1 - beta2**step) ** 0.5,
-            }
             rows = [((p, *[state[name] for name in names]), (p.grad,)) for p, state in members]
-            apply_updates(formula, rows, scalars, flags)
+            apply_updates(formula, rows, scalars_of(_scalars, group, step), flags)
+
+
+def _scalars(group: Mapping[str, Any], step: float) -> dict[str, Any]:
+    beta1, beta2 = (number(beta, group) for beta in group["betas"])
+    lr, weight_decay = number(group["lr"], group), group["weight_decay"]
+    return {
+        "weight1": 1 - beta1,
+        "beta2": beta2,
+        "weight2": 1 - beta2,
+        "eps": group["eps"],
+        "weight_decay": weight_decay,
+        "kept": 1 - lr * weight_decay,
+        "step_size": lr / (1 - beta1**step),
+        "bias2_sqrt": (1 - beta2**step) ** 0.5,
+    }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check, number, zeros
-from flambeau.optim.update import absolute, apply_updates, by_step, lerp, maximum, multiply_add, new_counter
+from flambeau.optim.update import absolute, apply_updates, by_step, lerp, maximum, multiply_add, new_counter, scalars_of
 
 __all__ = ["Adamax"]
 
@@ -70,16 +71,18 @@ class Adamax(PointwiseOptimizer):
         return {"step": new_counter(), "exp_avg": zeros(parameter), "exp_inf": zeros(parameter)}
 
     def _update_group(self, group: dict[str, Any]) -> None:
-        beta1, beta2 = (number(beta, group) for beta in group["betas"])
-        lr, weight_decay = number(group["lr"], group), group["weight_decay"]
-        flags = {"maximize": group["maximize"], "decay": weight_decay != 0}
+        flags = {"maximize": group["maximize"], "decay": group["weight_decay"] != 0}
         for step, members in by_step(self._members(group)):
-            scalars = {
-                "weight1": 1 - beta1,
-                "beta2": beta2,
-                "eps": group["eps"],
-                "weight_decay": weight_decay,
-                "step_size": lr / (1 - beta1**step),
-            }
             rows = [((p, state["exp_avg"], state["exp_inf"]), (p.grad,)) for p, state in members]
-            apply_updates(adamax, rows, scalars, flags)
+            apply_updates(adamax, rows, scalars_of(_scalars, group, step), flags)
+
+
+def _scalars(group: Mapping[str, Any], step: float) -> dict[str, Any]:
+    beta1, beta2 = (number(beta, group) for beta in group["betas"])
+    return {
+        "weight1": 1 - beta1,
+        "beta2": beta2,
+        "eps": group["eps"],
+        "weight_decay": group["weight_decay"],
+        "step_size": number(group["lr"], group) / (1 - beta1**step),
+    }

@@ -5,6 +5,7 @@ Stands on optimizer.py and update.py; Adam, SGD and most of this package derive 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import flambeau
@@ -79,7 +80,7 @@ def check_fusible(parameter: Tensor, group: dict[str, Any]) -> None:
         )
 
 
-def number(value: Any, group: dict[str, Any]) -> Any:
+def number(value: Any, group: Mapping[str, Any]) -> Any:
     """A hyperparameter that may be a one-element tensor, as a number; as it is where the step is differentiated."""
     return value.item() if isinstance(value, Tensor) and not group["differentiable"] else value
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check, number, zeros
-from flambeau.optim.update import apply_updates, by_step, lerp, multiply_add, new_counter, product, sqrt
+from flambeau.optim.update import apply_updates, by_step, lerp, multiply_add, new_counter, product, scalars_of, sqrt
 
 __all__ = ["RMSprop"]
 
@@ -139,15 +140,19 @@ class RMSprop(PointwiseOptimizer):
 
     def _update_group(self, group: dict[str, Any]) -> None:
         formula, names = _VARIANTS[bool(group["centered"]), group["momentum"] > 0]
-        scalars = {
-            "lr": number(group["lr"], group),
-            "alpha": group["alpha"],
-            "weight": 1 - group["alpha"],
-            "eps": group["eps"],
-            "momentum": group["momentum"],
-            "weight_decay": group["weight_decay"],
-        }
+        scalars = scalars_of(_scalars, group)
         flags = {"maximize": group["maximize"], "decay": group["weight_decay"] != 0}
         for _, members in by_step(self._members(group)):
             rows = [((p, *[state[name] for name in names]), (p.grad,)) for p, state in members]
             apply_updates(formula, rows, scalars, flags)
+
+
+def _scalars(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "lr": number(group["lr"], group),
+        "alpha": group["alpha"],
+        "weight": 1 - group["alpha"],
+        "eps": group["eps"],
+        "momentum": group["momentum"],
+        "weight_decay": group["weight_decay"],
+    }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import flambeau
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.optim.optimizer import ParamsT
 from flambeau.optim.pointwise import PointwiseOptimizer, check_fused, check_fusible, check_tensor_lr, number
-from flambeau.optim.update import apply_updates, multiply_add, product
+from flambeau.optim.update import apply_updates, multiply_add, product, scalars_of
 
 __all__ = ["SGD"]
 
@@ -92,24 +93,22 @@ class SGD(PointwiseOptimizer):
 
     def _update_group(self, group: dict[str, Any]) -> None:
         parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-        scalars = {"lr": number(group["lr"], group), "weight_decay": number(group["weight_decay"], group)}
-        momentum = number(group["momentum"], group)
-        flags = {"maximize": group["maximize"], "decay": bool(scalars["weight_decay"] != 0)}
+        weight_decay, momentum = number(group["weight_decay"], group), number(group["momentum"], group)
+        flags = {"maximize": group["maximize"], "decay": bool(weight_decay != 0)}
+        scalars = scalars_of(_scalars if momentum == 0 else _scalars_of_momentum, group)
         dense = []
         if group["fused"]:
             for parameter in parameters:
                 check_fusible(parameter, group)
         for parameter in parameters:
             if parameter.grad.is_sparse:
-                self._update_sparse(parameter, momentum, scalars, group)
+                self._update_sparse(parameter, momentum, weight_decay, group)
             else:
                 dense.append(parameter)
         if momentum == 0:
             # no entry in `state`, as nothing is remembered
             apply_updates(sgd, [((parameter,), (parameter.grad,)) for parameter in dense], scalars, flags)
             return
-        scalars["momentum"] = momentum
-        scalars["undamped"] = 1 - number(group["dampening"], group)
         flags["nesterov"] = group["nesterov"]
         fresh, running = [], []
         for parameter in dense:
@@ -121,12 +120,12 @@ class SGD(PointwiseOptimizer):
         apply_updates(sgd_momentum, fresh, scalars, flags | {"first": True})
         apply_updates(sgd_momentum, running, scalars, flags | {"first": False})
 
-    def _update_sparse(self, parameter: Tensor, momentum: Any, scalars: dict[str, Any], group: dict[str, Any]) -> None:
+    def _update_sparse(self, parameter: Tensor, momentum: Any, weight_decay: Any, group: dict[str, Any]) -> None:
         """A step along a sparse gradient; its momentum is sparse too."""
         if group["fused"]:
             raise RuntimeError("`_fused_sgd` does not support sparse gradients")
         gradient = parameter.grad
-        if scalars["weight_decay"] != 0:
+        if weight_decay != 0:
             raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
         if momentum != 0:
             state = self.state[parameter]
@@ -136,4 +135,14 @@ class SGD(PointwiseOptimizer):
             else:
                 buffer.mul_(momentum).add_(gradient, alpha=1 - number(group["dampening"], group))
             gradient = gradient.add(buffer, alpha=momentum) if group["nesterov"] else buffer
-        parameter.add_(gradient, alpha=scalars["lr"] if group["maximize"] else -scalars["lr"])
+        lr = number(group["lr"], group)
+        parameter.add_(gradient, alpha=lr if group["maximize"] else -lr)
+
+
+def _scalars(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {"lr": number(group["lr"], group), "weight_decay": number(group["weight_decay"], group)}
+
+
+def _scalars_of_momentum(group: Mapping[str, Any]) -> dict[str, Any]:
+    momentum, dampening = number(group["momentum"], group), number(group["dampening"], group)
+    return {**_scalars(group), "momentum": momentum, "undamped": 1 - dampening}

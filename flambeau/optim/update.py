@@ -134,7 +134,16 @@ def apply_updates(
         apply_update(formula, in_out, inputs, scalars, flags)
 
 
-# ---------------------------------------------------------------- counters
+# ---------------------------------------------------------------- counters and scalars
+def scalars_of(compute: Callable[..., dict[str, Any]], group: Mapping[str, Any], *steps: float) -> dict[str, Any]:
+    """compute(group, *steps): the scalars of a step, of a group's options and the numbers that `by_step` gave.
+
+    They go to `apply_updates` as they are. So that a replayed step has its own numbers, without the rest of Python
+    (flambeau.capture), `compute` reads nothing else and changes nothing.
+    """
+    return compute(group, *steps)
+
+
 def new_counter(value: float = 0.0) -> Tensor:
     """A zero-dimensional state on the CPU, such as the number of steps, in the default precision."""
     double = flambeau.get_default_dtype() == flambeau.float64

@@ -100,11 +100,16 @@ class Tape:
         self._reading = 0
         self._thread = threading.get_ident()
         self._first = state.words[state.SERIAL] + 1  # the first memory that is made in the call
-        self._inputs = [(id(x._storage), x._offset, x._layout) for x in inputs]
+        self._inputs: list[tuple[int, int, Any]] = []
         for x in inputs:
-            if x._storage.size_class != memory.META:
-                self._memory_of(x._storage)
+            self.add_input(x)
         self._threads = planned_threads()
+
+    def add_input(self, x: Any) -> None:
+        """A further input, behind the others: a tensor that was there before the call."""
+        self._inputs.append((id(x._storage), x._offset, x._layout))
+        if x._storage.size_class != memory.META:
+            self._memory_of(x._storage)
 
     # ---- listening
     def begin(self) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from flambeau.codegen.builder import Function, Value, module
 from flambeau.codegen.jit import compiled_module
 from flambeau.codegen.runtime import dict_tables, state
-from flambeau.codegen.runtime.cpython import BYTES_DATA, OBJECT_HEADER
+from flambeau.codegen.runtime.cpython import BYTES_DATA, OBJECT_HEADER, slot_offset
 from flambeau.codegen.runtime.launch import METH_NOARGS, definition, new_function
 
 __all__ = ["Guards", "available"]
@@ -337,6 +337,17 @@ class Guards:
         self._add(VALUE, id(tensor) + offset, id(tensor._offset), 0, "the memory of a tensor")
         has_node = tensor._node is not None
         self._add(NOT_WORD if has_node else WORD, id(tensor) + node, id(None), 0, "whether a tensor wants a gradient")
+
+    def gradient(self, tensor: Any) -> None:
+        """Whether a tensor has a gradient, which is None or a tensor; as for `tensor`, its place is held before."""
+        place, found = id(tensor) + slot_offset(type(tensor), "_grad"), tensor._grad
+        self._add(WORD if found is None else NOT_WORD, place, id(None), 0, "whether a tensor has a gradient")
+
+    def leaf(self, tensor: Any, node: Any) -> None:
+        """A tensor's node, and that it has no hooks or the like."""
+        self.hold(node)
+        self._add(WORD, id(tensor) + state.words[state.SLOT_NODE], id(node), 0, "where a graph ends")
+        self._add(WORD, id(node) + slot_offset(type(node), "extras"), id(None), 0, "hooks of a tensor")
 
     def size_of_dict(self, table: dict[Any, Any], why: str) -> None:
         """How many entries a dict has."""
