@@ -53,7 +53,12 @@ def _register_quantized() -> None:
     importlib.import_module("flambeau.quantized_ops").register()
 
 
+def _register_decomposed() -> None:
+    importlib.import_module("flambeau.ao.quantization.fx._decomposed")
+
+
 ops.__dict__["load_library"] = load_library
+ops.registrations["quantized_decomposed"] = _register_decomposed
 ops.registrations["prims"] = _register_prims
 ops.registrations["profiler"] = _register_profiler
 ops.registrations["quantized"] = ops.registrations["_quantized"] = _register_quantized

@@ -87,9 +87,18 @@ _names = functools.cache(public_functions)
 def public_name(function: object) -> str | None:
     """PyTorch's qualified name of a public function of the package, such as torch.nn.functional.relu; None for others."""
     try:
-        return _names().get(function)  # type: ignore[call-overload]
+        found = _names().get(function)  # type: ignore[call-overload]
     except TypeError:  # not hashable
         return None
+    return _late_name(function) if found is None else found
+
+
+def _late_name(function: object) -> str | None:
+    """The same of a function of torch that is imported when it is first asked for."""
+    name = getattr(function, "__name__", "")
+    if name in torch.namespace._LATE_OF and getattr(torch, name) is function:
+        return f"torch.{name}"
+    return None
 
 
 def shown(thing: object) -> str:

@@ -1,6 +1,6 @@
 """torch.ao.quantization: observers, fake quantizers, and models whose modules are exchanged for quantized ones.
 
-Stands on its modules. Quantization of graphs (quantize_fx, quantize_pt2e) is not there.
+Stands on its modules. quantize_fx is imported by itself.
 """
 
 from typing import Any as _Any

@@ -65,6 +65,11 @@ __all__ = [
 # ---------------------------------------------------------------- the state of all observers of a model
 
 
+def _is_activation_post_process(module: Any) -> bool:
+    """Whether a module observes or rounds what passes through it."""
+    return isinstance(module, ObserverBase) or hasattr(module, "fake_quant_enabled")
+
+
 def _is_observer(module: Any) -> bool:
     return isinstance(module, ObserverBase)
 

@@ -115,7 +115,7 @@ default_per_channel_symmetric_qnnpack_qat_qconfig = QConfig(
 )
 default_embedding_qat_qconfig = QConfig(ob.NoopObserver.with_args(dtype=torch.float32), fq.default_embedding_fake_quant)
 default_embedding_qat_qconfig_4bit = QConfig(ob.NoopObserver.with_args(dtype=torch.float32), fq.default_embedding_fake_quant_4bit)
-default_quint8_weight_qconfig = QConfig(ob.default_observer, ob.MinMaxObserver)
+default_quint8_weight_qconfig = QConfig(ob.HistogramObserver, ob.MinMaxObserver)
 
 _BACKENDS = ("fbgemm", "x86", "qnnpack", "onednn")
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import flambeau as torch
 from flambeau.ao.quantization.fake_quantize import (
+    FusedMovingAvgObsFakeQuantize,
     default_fixed_qparams_range_0to1_fake_quant,
     default_fixed_qparams_range_neg1to1_fake_quant,
+    default_fused_wt_fake_quant,
     default_weight_fake_quant,
 )
 from flambeau.ao.quantization.observer import (
@@ -129,7 +131,8 @@ _FIXED_QPARAMS_OP_TO_OBSERVER: dict[Any, _PartialWrapper] = _fixed_qparams()
 
 def _default(base: Any, training: bool) -> QConfigMapping:
     weight = default_weight_fake_quant if training else default_weight_observer
-    transposed = QConfig(base.activation, weight)
+    fused = training and base.activation.p.func is FusedMovingAvgObsFakeQuantize
+    transposed = QConfig(base.activation, default_fused_wt_fake_quant if fused else weight)
     made = QConfigMapping().set_global(base).set_object_type("reshape", default_reuse_input_qconfig)
     functions = torch.nn.functional.conv_transpose1d, torch.nn.functional.conv_transpose2d, torch.nn.functional.conv_transpose3d
     for kind in (torch.nn.ConvTranspose1d, torch.nn.ConvTranspose2d, torch.nn.ConvTranspose3d, *functions):

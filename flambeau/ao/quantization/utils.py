@@ -31,6 +31,14 @@ _RANGES = {
     torch.uint16: (0, 2**16 - 1),
     torch.int16: (-(2**15), 2**15 - 1),
 }
+# The integers of plain tensors that may stand for quantized numbers.
+_INTEGER_LIMITS = {
+    torch.uint8: (0, 255),
+    torch.int8: (-128, 127),
+    torch.uint16: (0, 2**16 - 1),
+    torch.int16: (-(2**15), 2**15 - 1),
+    torch.int32: (-(2**31), 2**31 - 1),
+}
 _STATIC = (torch.quint8, torch.qint8, torch.qint32, torch.float16, torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
@@ -67,7 +75,7 @@ def activation_is_statically_quantized(qconfig: Any) -> bool:
 
 def weight_is_quantized(qconfig: Any) -> bool:
     """Whether weights are quantized."""
-    return weight_dtype(qconfig) in _STATIC
+    return weight_dtype(qconfig) in (*_STATIC, torch.quint4x2)
 
 
 def check_min_max_valid(min_val: Any, max_val: Any) -> bool:
@@ -130,7 +138,7 @@ def get_quant_type(qconfig: Any) -> Any:
 
     assert qconfig is not None
     activation, weight = qconfig.activation(), qconfig.weight()
-    if weight.dtype in _STATIC:
+    if weight.dtype in (*_STATIC, torch.quint4x2):
         if getattr(activation, "is_dynamic", False):
             return QuantType.DYNAMIC
         return QuantType.STATIC if activation.dtype in _STATIC else QuantType.WEIGHT_ONLY
@@ -142,3 +150,72 @@ def get_quant_type(qconfig: Any) -> Any:
 def type_before_parametrizations(module: Any) -> type:
     """The class that a module had before it was parametrized."""
     return torch.nn.utils.parametrize.type_before_parametrizations(module)  # type: ignore[no-any-return]
+
+
+class MatchAllNode:
+    """Stands in a pattern for any node."""
+
+
+_UNDERLYING = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}
+_PLAIN = (torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32, torch.float8_e5m2, torch.float8_e4m3fn)
+
+
+def to_underlying_dtype(qdtype: Any) -> Any:
+    """The dtype of the integers of a quantized dtype. AssertionError for one that has none."""
+    if qdtype in _PLAIN:
+        return qdtype
+    if qdtype not in _UNDERLYING:
+        raise AssertionError(f"Unsupported dtype: {qdtype}")
+    return _UNDERLYING[qdtype]
+
+
+def _parent_name(name: str) -> tuple[str, str]:
+    """The name of the module around one, and its own name there."""
+    parent, _, own = name.rpartition(".")
+    return parent, own
+
+
+def _normalize_kwargs(func: Any, loc: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a function among local names, with defaults for those that are missing."""
+    import inspect
+
+    made: dict[str, Any] = {}
+    for name, parameter in inspect.signature(func).parameters.items():
+        if name in loc:
+            made[name] = loc[name]
+        elif parameter.default is not inspect.Parameter.empty:
+            made[name] = parameter.default
+    return made
+
+
+def get_fqn_to_example_inputs(model: Any, example_inputs: tuple[Any, ...]) -> dict[str, tuple[Any, ...]]:
+    """The inputs with which each module below a model is called, by name, for these inputs of the model."""
+    import inspect
+
+    found: dict[str, tuple[Any, ...]] = {}
+    handles = []
+
+    def hook(name: str) -> Any:
+        def keep(module: Any, args: Any, kwargs: Any) -> None:
+            if not kwargs:
+                found.setdefault(name, tuple(args))
+                return
+            parameters = list(inspect.signature(module.forward).parameters.values())
+            values = list(args)
+            given = dict(kwargs)
+            for parameter in parameters[len(values) :]:
+                if not given:
+                    break
+                values.append(given.pop(parameter.name) if parameter.name in given else parameter.default)
+            found.setdefault(name, tuple(values))
+
+        return keep
+
+    for name, module in model.named_modules():
+        handles.append(module.register_forward_pre_hook(hook(name), with_kwargs=True))
+    try:
+        model(*example_inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found

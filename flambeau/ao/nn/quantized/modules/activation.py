@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import nn
-from flambeau.ao.nn.quantized.modules.utils import qparams_of
+from flambeau.ao.nn.quantized.modules.utils import OfObserved
 
 __all__ = ["ELU", "Hardswish", "LeakyReLU", "MultiheadAttention", "PReLU", "ReLU6", "Sigmoid", "Softmax"]
 
@@ -29,7 +29,7 @@ class ReLU6(nn.ReLU):
         return ReLU6(mod.inplace)
 
 
-class Hardswish(nn.Hardswish):
+class Hardswish(OfObserved, nn.Hardswish):
     """Hardswish with this scale and zero point."""
 
     scale: Any
@@ -47,13 +47,13 @@ class Hardswish(nn.Hardswish):
     def _get_name(self) -> str:
         return "QuantizedHardswish"
 
-    @staticmethod
-    def from_float(mod: Any, use_precomputed_fake_quant: bool = False) -> Hardswish:
-        """The module that an observed Hardswish becomes."""
-        return Hardswish(*qparams_of(mod))
+    @classmethod
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> Hardswish:
+        """The module that a Hardswish becomes, with this scale and zero point of the result."""
+        return cls(scale, zero_point)
 
 
-class ELU(nn.ELU):
+class ELU(OfObserved, nn.ELU):
     """ELU with this scale and zero point."""
 
     def __init__(self, scale: float, zero_point: int, alpha: float = 1.0) -> None:
@@ -67,13 +67,13 @@ class ELU(nn.ELU):
     def _get_name(self) -> str:
         return "QuantizedELU"
 
-    @staticmethod
-    def from_float(mod: Any, use_precomputed_fake_quant: bool = False) -> ELU:
-        """The module that an observed ELU becomes."""
-        return ELU(*qparams_of(mod), mod.alpha)
+    @classmethod
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> ELU:
+        """The module that a ELU becomes, with this scale and zero point of the result."""
+        return cls(scale, zero_point, mod.alpha)
 
 
-class LeakyReLU(nn.LeakyReLU):
+class LeakyReLU(OfObserved, nn.LeakyReLU):
     """LeakyReLU with this scale and zero point."""
 
     scale: Any
@@ -100,12 +100,12 @@ class LeakyReLU(nn.LeakyReLU):
         return "QuantizedLeakyReLU"
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> LeakyReLU:
-        """The module that an observed LeakyReLU becomes."""
-        return cls(*qparams_of(mod), mod.negative_slope, mod.inplace)
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> LeakyReLU:
+        """The module that a LeakyReLU becomes, with this scale and zero point of the result."""
+        return cls(scale, zero_point, mod.negative_slope, mod.inplace)
 
 
-class Sigmoid(nn.Sigmoid):
+class Sigmoid(OfObserved, nn.Sigmoid):
     """Sigmoid with this scale and zero point."""
 
     def __init__(self, output_scale: float, output_zero_point: int) -> None:
@@ -117,12 +117,12 @@ class Sigmoid(nn.Sigmoid):
         return ops.sigmoid(input, self.output_scale, self.output_zero_point)
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Sigmoid:
-        """The module that an observed Sigmoid becomes."""
-        return cls(*qparams_of(mod))
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> Sigmoid:
+        """The module that a Sigmoid becomes, with this scale and zero point of the result."""
+        return cls(scale, zero_point)
 
 
-class Softmax(nn.Softmax):
+class Softmax(OfObserved, nn.Softmax):
     """Softmax with this scale and zero point."""
 
     def __init__(self, dim: Any = None, scale: float = 1.0, zero_point: int = 0) -> None:
@@ -139,13 +139,13 @@ class Softmax(nn.Softmax):
     def _get_name(self) -> str:
         return "QuantizedSoftmax"
 
-    @staticmethod
-    def from_float(mod: Any, use_precomputed_fake_quant: bool = False) -> Softmax:
-        """The module that an observed Softmax becomes."""
-        return Softmax(mod.dim, *qparams_of(mod))
+    @classmethod
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> Softmax:
+        """The module that a Softmax becomes, with this scale and zero point of the result."""
+        return cls(mod.dim, scale, zero_point)
 
 
-class PReLU(nn.Module):
+class PReLU(OfObserved, nn.Module):
     """PReLU with quantized slopes, and this scale and zero point."""
 
     def __init__(self, output_scale: float, output_zero_point: int, num_parameters: int = 1) -> None:
@@ -166,16 +166,16 @@ class PReLU(nn.Module):
         return "QuantizedPReLU"
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> PReLU:
-        """The module that an observed PReLU becomes."""
-        made = cls(*qparams_of(mod), mod.num_parameters)
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> PReLU:
+        """The module that a PReLU becomes, with this scale and zero point of the result."""
+        made = cls(scale, zero_point, mod.num_parameters)
         weight = mod.weight.float()
         observer = mod.qconfig.weight()
         observer(weight)
         if observer.dtype is not torch.quint8:
             raise AssertionError(f"PReLU's weight observer should have dtype quint8 but got {observer.dtype}")
-        scale, zero_point = observer.calculate_qparams()
-        made.set_weight(torch.quantize_per_tensor(weight, float(scale), int(zero_point), torch.quint8))
+        weight_scale, weight_zero_point = observer.calculate_qparams()
+        made.set_weight(torch.quantize_per_tensor(weight, float(weight_scale), int(weight_zero_point), torch.quint8))
         return made
 
 

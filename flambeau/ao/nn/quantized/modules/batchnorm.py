@@ -7,12 +7,12 @@ from typing import Any
 import flambeau as torch
 from flambeau import nn
 from flambeau.ao.nn import intrinsic as nni
-from flambeau.ao.nn.quantized.modules.utils import qparams_of
+from flambeau.ao.nn.quantized.modules.utils import OfObserved
 
 __all__ = ["BatchNorm2d", "BatchNorm3d"]
 
 
-class _BatchNorm(nn.modules.batchnorm._BatchNorm):
+class _BatchNorm(OfObserved, nn.modules.batchnorm._BatchNorm):
     """What both have in common: the means and variances of training, and buffers `scale` and `zero_point` of the result."""
 
     _dims: int
@@ -41,16 +41,14 @@ class _BatchNorm(nn.modules.batchnorm._BatchNorm):
         )
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        """The module that an observed batch norm becomes."""
-        activation = mod
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> Any:
+        """The module that a batch norm becomes, with this scale and zero point of the result."""
         if isinstance(mod, (nni.BNReLU2d, nni.BNReLU3d)):
             mod = mod[0]
-        scale, zero_point = qparams_of(activation)
         made = cls(mod.num_features, mod.eps)
         for name in ("weight", "bias", "running_mean", "running_var"):
             setattr(made, name, getattr(mod, name))
-        made.scale, made.zero_point = torch.tensor(scale), torch.tensor(zero_point)
+        made.scale, made.zero_point = torch.tensor(float(scale)), torch.tensor(int(zero_point))
         return made
 
 

@@ -198,6 +198,27 @@ class _ConvNd(WeightedQuantizedModule):
         return made
 
     @classmethod
+    def from_reference(cls, ref_qconv: Any, output_scale: Any, output_zero_point: Any) -> Any:
+        """The module that a reference convolution becomes, with this scale and zero point of the result."""
+        kind: Any = cls
+        more = {"output_padding": ref_qconv.output_padding} if cls._transposed else {}
+        made = kind(
+            ref_qconv.in_channels,
+            ref_qconv.out_channels,
+            ref_qconv.kernel_size,
+            ref_qconv.stride,
+            ref_qconv.padding,
+            dilation=ref_qconv.dilation,
+            groups=ref_qconv.groups,
+            bias=ref_qconv.bias is not None,
+            padding_mode=ref_qconv.padding_mode,
+            **more,
+        )
+        made.set_weight_bias(ref_qconv.get_quantized_weight(), ref_qconv.bias)
+        made.scale, made.zero_point = float(output_scale), int(output_zero_point)
+        return made
+
+    @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """The module that an observed convolution becomes, or one that was trained with a rounded weight."""
         if hasattr(mod, "weight_fake_quant"):

@@ -23,3 +23,8 @@ class Dropout(nn.Dropout):
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Dropout:
         """The module that a Dropout becomes."""
         return cls(mod.p, mod.inplace)
+
+    @classmethod
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> Dropout:
+        """The same: the range of the result is that of the input."""
+        return cls(mod.p, mod.inplace)

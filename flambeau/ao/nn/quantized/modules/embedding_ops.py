@@ -128,6 +128,21 @@ class Embedding(nn.Module):
         return self._packed_params._weight()
 
     @classmethod
+    def from_reference(cls, ref_embedding: Any) -> Any:
+        """The module that a reference embedding becomes."""
+        return cls(
+            ref_embedding.num_embeddings,
+            ref_embedding.embedding_dim,
+            ref_embedding.padding_idx,
+            ref_embedding.max_norm,
+            ref_embedding.norm_type,
+            ref_embedding.scale_grad_by_freq,
+            ref_embedding.sparse,
+            ref_embedding.get_quantized_weight(),
+            ref_embedding.weight_dtype,
+        )
+
+    @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """The module that a float embedding with a qconfig becomes."""
         observer = _observed(mod, f"nnq.{cls.__name__}", (nn.Embedding, "Embedding"), use_precomputed_fake_quant)
@@ -195,6 +210,22 @@ class EmbeddingBag(Embedding):
 
     def _get_name(self) -> str:
         return "QuantizedEmbeddingBag"
+
+    @classmethod
+    def from_reference(cls, ref_embedding_bag: Any) -> Any:
+        """The module that a reference embedding bag becomes."""
+        return cls(
+            ref_embedding_bag.num_embeddings,
+            ref_embedding_bag.embedding_dim,
+            ref_embedding_bag.max_norm,
+            ref_embedding_bag.norm_type,
+            ref_embedding_bag.scale_grad_by_freq,
+            ref_embedding_bag.mode,
+            ref_embedding_bag.sparse,
+            ref_embedding_bag.get_quantized_weight(),
+            ref_embedding_bag.include_last_offset,
+            ref_embedding_bag.weight_dtype,
+        )
 
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:

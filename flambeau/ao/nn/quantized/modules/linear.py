@@ -163,6 +163,14 @@ class Linear(WeightedQuantizedModule):
         self._packed_params.set_weight_bias(w, b)
 
     @classmethod
+    def from_reference(cls, ref_qlinear: Any, output_scale: Any, output_zero_point: Any) -> Any:
+        """The module that a reference Linear becomes, with this scale and zero point of the result."""
+        made = cls(ref_qlinear.in_features, ref_qlinear.out_features)
+        made.set_weight_bias(ref_qlinear.get_quantized_weight(), ref_qlinear.bias)
+        made.scale, made.zero_point = float(output_scale), int(output_zero_point)
+        return made
+
+    @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """The module that an observed Linear becomes, or one that was trained with a rounded weight."""
         if hasattr(mod, "weight_fake_quant"):

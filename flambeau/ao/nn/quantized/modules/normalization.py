@@ -6,14 +6,14 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import nn
-from flambeau.ao.nn.quantized.modules.utils import qparams_of
+from flambeau.ao.nn.quantized.modules.utils import OfObserved
 
 __all__ = ["GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm"]
 
 ops = torch.ops.quantized
 
 
-class LayerNorm(nn.LayerNorm):
+class LayerNorm(OfObserved, nn.LayerNorm):
     """nn.LayerNorm of quantized tensors; weight and bias are floats."""
 
     scale: Any
@@ -47,12 +47,12 @@ class LayerNorm(nn.LayerNorm):
         return "QuantizedLayerNorm"
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> LayerNorm:
-        """The module that an observed LayerNorm becomes."""
-        return cls(mod.normalized_shape, mod.weight, mod.bias, *qparams_of(mod), mod.eps, mod.elementwise_affine)
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> LayerNorm:
+        """The module that a LayerNorm becomes, with this scale and zero point of the result."""
+        return cls(mod.normalized_shape, mod.weight, mod.bias, scale, zero_point, mod.eps, mod.elementwise_affine)
 
 
-class GroupNorm(nn.GroupNorm):
+class GroupNorm(OfObserved, nn.GroupNorm):
     """nn.GroupNorm of quantized tensors; weight and bias are floats."""
 
     scale: Any
@@ -84,12 +84,12 @@ class GroupNorm(nn.GroupNorm):
         return "QuantizedGroupNorm"
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> GroupNorm:
-        """The module that an observed GroupNorm becomes."""
-        return cls(mod.num_groups, mod.num_channels, mod.weight, mod.bias, *qparams_of(mod), mod.eps, mod.affine)
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> GroupNorm:
+        """The module that a GroupNorm becomes, with this scale and zero point of the result."""
+        return cls(mod.num_groups, mod.num_channels, mod.weight, mod.bias, scale, zero_point, mod.eps, mod.affine)
 
 
-class _InstanceNorm:
+class _InstanceNorm(OfObserved):
     """What the three have in common."""
 
     weight: Any
@@ -123,9 +123,9 @@ class _InstanceNorm:
         return f"Quantized{type(self).__name__}"
 
     @classmethod
-    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
-        """The module that an observed norm becomes."""
-        return cls(mod.num_features, mod.weight, mod.bias, *qparams_of(mod), mod.eps, mod.affine)
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> Any:
+        """The module that a norm becomes, with this scale and zero point of the result."""
+        return cls(mod.num_features, mod.weight, mod.bias, scale, zero_point, mod.eps, mod.affine)
 
 
 class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):

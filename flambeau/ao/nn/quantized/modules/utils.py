@@ -104,3 +104,17 @@ def qparams_of(mod: Any) -> tuple[float, int]:
 def loaded(state_dict: Any, prefix: str, name: str) -> Any:
     """The number that a state dict holds as a tensor; taken out of it."""
     return state_dict.pop(prefix + name).item()
+
+
+class OfObserved:
+    """Modules that `from_reference` makes of a float module, a scale and a zero point, and `from_float` of an observed one."""
+
+    @classmethod
+    def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
+        """The module that an observed float module becomes."""
+        return cls.from_reference(mod, *qparams_of(mod))
+
+    @classmethod
+    def from_reference(cls, mod: Any, scale: float, zero_point: int) -> Any:
+        """The module that a float module becomes, with this scale and zero point of the result."""
+        raise NotImplementedError

@@ -48,6 +48,13 @@ class Linear(linear.Linear):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     @classmethod
+    def from_reference(cls, ref_qlinear: Any) -> Any:  # type: ignore[override]
+        """The module that a reference Linear becomes."""
+        made = cls(ref_qlinear.in_features, ref_qlinear.out_features, dtype=ref_qlinear.weight_dtype)
+        made.set_weight_bias(ref_qlinear.get_quantized_weight(), ref_qlinear.bias)
+        return made
+
+    @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """The module that a Linear becomes, by its qconfig or the default one."""
         kinds = [nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear, nni.LinearReLU, nnqatd.Linear]

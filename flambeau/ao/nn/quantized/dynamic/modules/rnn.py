@@ -211,6 +211,26 @@ class RNNBase(nn.Module):
         self._all_weight_values = nn.ModuleList(map(PackedParameter, cells))
 
     @classmethod
+    def from_reference(cls, ref_mod: Any) -> Any:
+        """The module that a reference layer becomes."""
+        names = ref_mod.get_quantized_weight_bias_dict()
+        dtype = ref_mod.weight_ih_l0_dtype
+        kind: Any = cls
+        made = kind(
+            ref_mod.input_size,
+            ref_mod.hidden_size,
+            ref_mod.num_layers,
+            ref_mod.bias,
+            ref_mod.batch_first,
+            ref_mod.dropout,
+            ref_mod.bidirectional,
+            dtype=dtype,
+        )
+        both = {**names["weight"], **names["bias"]}
+        made._take(both.__getitem__, lambda w, b: pack_weight_bias(w, b, dtype))
+        return made
+
+    @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
         """The module that a float layer becomes, by its qconfig or the default one."""
         assert type(mod) in {nn.LSTM, nn.GRU}, "nn.quantized.dynamic.RNNBase.from_float only works for nn.LSTM and nn.GRU"
@@ -312,6 +332,17 @@ class RNNCellBase(nn.Module):
     def _run(self, name: str, input: Any, hx: Any) -> Any:
         operator = getattr(ops, f"quantized_{name}_cell_dynamic")
         return operator(input, hx, self._packed_weight_ih, self._packed_weight_hh, self.bias_ih, self.bias_hh)
+
+    @classmethod
+    def from_reference(cls, ref_mod: Any) -> Any:
+        """The module that a reference cell becomes."""
+        dtype = ref_mod.weight_ih_dtype
+        more = {"nonlinearity": ref_mod.nonlinearity} if hasattr(ref_mod, "nonlinearity") else {}
+        kind: Any = cls
+        made = kind(ref_mod.input_size, ref_mod.hidden_size, ref_mod.bias, dtype=dtype, **more)
+        names = ref_mod.get_quantized_weight_bias_dict()
+        made.set_weight_bias({**names["weight"], **names["bias"]})
+        return made
 
     @classmethod
     def from_float(cls, mod: Any, use_precomputed_fake_quant: bool = False) -> Any:
