@@ -1,5 +1,5 @@
-"""Models and expressions whose quantized graphs are compared with PyTorch's. Run by record_graphs under PyTorch, by test_graphs
-under flambeau; `torch` is whichever of them comes first.
+"""Models and expressions whose quantized graphs are compared with PyTorch's. Run by record_graphs under PyTorch, by
+test_quantized_graphs under flambeau; `torch` is whichever of them comes first.
 """
 
 from __future__ import annotations

@@ -111,6 +111,7 @@ def _prepare_fx(
         prepare_custom_config=custom,
         backend_config=backend_config,
         is_standalone_module=is_standalone_module,
+        prepare_standalone=_prepare_standalone_module_fx,
     )
     attach_preserved_attrs_to_model(made, preserved)
     return made

@@ -98,6 +98,22 @@ class DTypeConfig:
         return made
 
 
+def _get_pattern_in_reversed_nested_tuple_format(config: BackendPatternConfig) -> Any:
+    """The pattern as graphs are matched from their end: (a, b) as (b, a), (a, b, c) as (c, (b, a))."""
+    if config._pattern_complex_format is not None:
+        return config._pattern_complex_format
+    pattern = config.pattern
+    if pattern is None:
+        raise ValueError("Either 'pattern' or 'pattern_complex_format' must be specified in BackendPatternConfig")
+    if not isinstance(pattern, tuple):
+        return pattern
+    if len(pattern) == 2:
+        return (pattern[1], pattern[0])
+    if len(pattern) == 3:
+        return (pattern[2], (pattern[1], pattern[0]))
+    raise ValueError(f"Expected a tuple with 2 or 3 elements, got: {pattern}")
+
+
 class BackendConfig:
     """What a backend can quantize: a BackendPatternConfig for each pattern; of two for one pattern the later counts."""
 
@@ -115,8 +131,6 @@ class BackendConfig:
 
     def set_backend_pattern_config(self, config: BackendPatternConfig) -> BackendConfig:
         """Say how one pattern is quantized."""
-        from flambeau.ao.quantization.backend_config.utils import _get_pattern_in_reversed_nested_tuple_format
-
         self._pattern_complex_format_to_config[_get_pattern_in_reversed_nested_tuple_format(config)] = config
         return self
 

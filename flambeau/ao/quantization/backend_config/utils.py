@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.ao.quantization.backend_config.backend_config import BackendConfig, BackendPatternConfig, DTypeConfig
+from flambeau.ao.quantization.backend_config.backend_config import BackendConfig, DTypeConfig
 
 __all__ = [
     "entry_to_pretty_str",
@@ -21,22 +21,6 @@ __all__ = [
     "pattern_to_human_readable",
     "remove_boolean_dispatch_from_name",
 ]
-
-
-def _get_pattern_in_reversed_nested_tuple_format(config: BackendPatternConfig) -> Any:
-    """The pattern as graphs are matched from their end: (a, b) as (b, a), (a, b, c) as (c, (b, a))."""
-    if config._pattern_complex_format is not None:
-        return config._pattern_complex_format
-    pattern = config.pattern
-    if pattern is None:
-        raise ValueError("Either 'pattern' or 'pattern_complex_format' must be specified in BackendPatternConfig")
-    if not isinstance(pattern, tuple):
-        return pattern
-    if len(pattern) == 2:
-        return (pattern[1], pattern[0])
-    if len(pattern) == 3:
-        return (pattern[2], (pattern[1], pattern[0]))
-    raise ValueError(f"Expected a tuple with 2 or 3 elements, got: {pattern}")
 
 
 def _table(config: BackendConfig, attribute: str) -> dict[Any, Any]:

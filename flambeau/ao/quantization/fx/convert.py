@@ -18,6 +18,7 @@ from flambeau.ao.quantization.backend_config.utils import (
     get_qat_module_classes,
     get_root_module_to_quantized_reference_module,
 )
+from flambeau.ao.quantization.fx.constants import constant_value
 from flambeau.ao.quantization.fx.custom_config import ConvertCustomConfig
 from flambeau.ao.quantization.fx.graph_module import KEY, _is_observed_standalone_module
 from flambeau.ao.quantization.fx.lower import lower_to_native_backend
@@ -288,8 +289,6 @@ class _Conversion:
 
     def of_standalone(self, node: Node, module: Any, is_reference: bool) -> None:
         """A module that was prepared by itself, converted by itself."""
-        from flambeau.ao.quantization import quantize_fx
-
         notes = module.meta[KEY]
         args = list(node.args)
         for index in notes.standalone_module_input_quantized_idxs or []:
@@ -302,8 +301,8 @@ class _Conversion:
             for user in list(node.users):
                 if user is not float_again:
                     user.replace_input_with(node, float_again)
-        convert_one = quantize_fx.convert_to_reference_fx if is_reference else quantize_fx.convert_fx
-        self._put(str(node.target), convert_one(module, backend_config=self.backend))
+        made = convert(module, is_reference, is_standalone_module=True, backend_config=self.backend)
+        self._put(str(node.target), made)
 
     def run(self, is_reference: bool) -> None:
         """Convert all nodes."""
@@ -365,30 +364,6 @@ def _quantized_tree(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _quantized_tree(each) for key, each in value.items()}
     return _quantized_source(value)
-
-
-def constant_value(node: Any, model: Any, modules: dict[str, Any]) -> Any:
-    """The value of a node that comes from attributes only; None for one that needs an input."""
-    if not isinstance(node, Node):
-        return node
-    if node.op == "placeholder":
-        return None
-    if node.op == "get_attr":
-        value: Any = model
-        for part in str(node.target).split("."):
-            value = getattr(value, part)
-        return value
-    args = [constant_value(each, model, modules) for each in node.args]
-    kwargs = {name: constant_value(each, model, modules) for name, each in node.kwargs.items()}
-    for each, value in [*zip(node.args, args), *((node.kwargs[n], v) for n, v in kwargs.items())]:
-        if isinstance(each, Node) and value is None:
-            return None
-    if node.op == "call_module":
-        return modules[str(node.target)](*args, **kwargs)
-    if node.op == "call_method":
-        return getattr(args[0], str(node.target))(*args[1:], **kwargs)
-    function: Any = node.target
-    return function(*args, **kwargs)
 
 
 def convert(

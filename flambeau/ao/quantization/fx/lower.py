@@ -1,6 +1,6 @@
 """Dequantize, compute, quantize becomes one call of a quantized kernel. Stands on the graph that convert makes.
 
-Used by convert for models that are to run with torch.ops.quantized.
+Used by convert for models that are to run with integers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from flambeau.ao.nn.intrinsic import quantized as nniq
 from flambeau.ao.nn.intrinsic.quantized import dynamic as nniqd
 from flambeau.ao.nn.quantized import dynamic as nnqd
 from flambeau.ao.nn.quantized import reference as nnqr
+from flambeau.ao.quantization.fx.constants import constant_value
 from flambeau.ao.quantization.qconfig_mapping import _FIXED_QPARAMS_OP_TO_OBSERVER
 from flambeau.ao.quantization.utils import _parent_name, type_before_parametrizations
 from flambeau.fx import GraphModule, Node
@@ -39,13 +40,14 @@ _STATIC_FUSED: dict[Any, Any] = {
     nni.ConvReLU2d: (nnqr.Conv2d, nniq.ConvReLU2d),
     nni.ConvReLU3d: (nnqr.Conv3d, nniq.ConvReLU3d),
 }
-_TWO_INPUTS = {nni.ConvAdd2d: (nnqr.Conv2d, nniq.ConvAdd2d), nni.ConvAddReLU2d: (nnqr.Conv2d, nniq.ConvAddReLU2d)}
+_TWO_INPUTS: dict[Any, Any] = {nni.ConvAdd2d: (nnqr.Conv2d, nniq.ConvAdd2d), nni.ConvAddReLU2d: (nnqr.Conv2d, nniq.ConvAddReLU2d)}
 _DYNAMIC: dict[Any, Any] = {
     getattr(nnqr, name): getattr(nnqd, name) for name in "Linear GRUCell LSTMCell RNNCell LSTM GRU".split()
 }
 _DYNAMIC_FUSED: dict[Any, Any] = {nni.LinearReLU: (nnqr.Linear, nniqd.LinearReLU)}
 _WEIGHT_ONLY: dict[Any, Any] = {nnqr.Embedding: nnq.Embedding, nnqr.EmbeddingBag: nnq.EmbeddingBag}
-_MADE = {*_STATIC.values(), *(made for _, made in (_STATIC_FUSED | _TWO_INPUTS).values())}
+_JOINED: dict[Any, Any] = _STATIC_FUSED | _TWO_INPUTS
+_MADE = {*_STATIC.values(), *(made for _, made in _JOINED.values())}
 _MADE_DYNAMIC = {*_DYNAMIC.values(), *(made for _, made in _DYNAMIC_FUSED.values())}
 # Modules without packed weights.
 _SPECIAL_MODULES: dict[Any, Any] = {
@@ -155,11 +157,12 @@ class _Lowering:
         """Reference modules between dequantize and quantize."""
         module = self.modules[str(node.target)]
         kind = type_before_parametrizations(module)
+        made_kind: Any
         count = 1
         if kind in _MADE:
             reference, made_kind = None, kind
-        elif kind in _STATIC_FUSED or kind in _TWO_INPUTS:
-            inner, made_kind = (_STATIC_FUSED | _TWO_INPUTS)[kind]
+        elif kind in _JOINED:
+            inner, made_kind = _JOINED[kind]
             if type_before_parametrizations(module[0]) is not inner:
                 return
             reference, count = module[0], 2 if kind in _TWO_INPUTS else 1
@@ -312,8 +315,6 @@ class _Lowering:
 
     def packed(self, node: Node, prepack: Any, weight: Node, bias: Any, window: dict[str, Any]) -> Node:
         """A node of the packed weight, kept by the model where the weight is a constant."""
-        from flambeau.ao.quantization.fx.convert import constant_value
-
         value = constant_value(weight, self.model, self.modules)
         bias_value = constant_value(bias, self.model, self.modules) if isinstance(bias, Node) else bias
         if value is None or (isinstance(bias, Node) and bias_value is None):

@@ -503,10 +503,8 @@ def _swap_for_training(model: Any, modules: dict[str, Any], backend: BackendConf
 
 def _prepare_standalone(
     model: GraphModule, modules: dict[str, Any], custom: PrepareCustomConfig, qconfigs: dict[str, Any], is_qat: bool,
-    backend: BackendConfig, matches: dict[str, Match],
+    backend: BackendConfig, matches: dict[str, Match], prepare_one: Any,
 ) -> None:  # fmt: skip
-    from flambeau.ao.quantization import quantize_fx
-
     for node in model.graph.nodes:
         match = matches.get(node.name)
         if match is None or not match.standalone or qconfigs.get(node.name) is None:
@@ -515,7 +513,7 @@ def _prepare_standalone(
         entry = custom.standalone_module_names.get(name) or custom.standalone_module_classes.get(type(module))
         entry = entry or StandaloneModuleConfigEntry(None, (), None, None)
         mapping = entry.qconfig_mapping or QConfigMapping().set_global(qconfigs[node.name])
-        observed = quantize_fx._prepare_standalone_module_fx(
+        observed = prepare_one(
             module,
             mapping,
             is_qat,
@@ -538,8 +536,12 @@ def prepare(
     _equalization_config: Any = None,
     backend_config: Any = None,
     is_standalone_module: bool = False,
+    prepare_standalone: Any = None,
 ) -> GraphModule:
-    """The graph module with observers, which then has to see samples; changed in place."""
+    """The graph module with observers, which then has to see samples; changed in place.
+
+    prepare_standalone: prepares a module inside it that is prepared by itself.
+    """
     custom = prepare_custom_config or PrepareCustomConfig()
     if isinstance(custom, dict):
         custom = PrepareCustomConfig.from_dict(custom)
@@ -570,7 +572,7 @@ def prepare(
         (set(custom.standalone_module_names), set(custom.standalone_module_classes)),
         tuple(custom.float_to_observed_mapping.get(QuantType.STATIC, {})),
     )
-    _prepare_standalone(model, modules, custom, qconfigs, is_qat, backend, matches)
+    _prepare_standalone(model, modules, custom, qconfigs, is_qat, backend, matches, prepare_standalone)
     made = _Insertion(model, qconfigs, matches, backend, custom, is_qat)
     made.run()
     model = GraphModule(model, model.graph)
