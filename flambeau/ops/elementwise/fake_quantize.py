@@ -49,7 +49,8 @@ def _check_channels(input: Tensor, scale: Tensor, zero_point: Tensor, axis: int,
         raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {axis})")
     if scale.numel() != input.shape[axis]:
         raise RuntimeError("dimensions of scale and zero-point are not consistent with input tensor")
-    if found((zero_point < quant_min).any() | (zero_point > quant_max).any()):
+    # Zero points that are floats, as of embeddings, may lie anywhere.
+    if not zero_point.dtype.is_floating_point and found((zero_point < quant_min).any() | (zero_point > quant_max).any()):
         raise RuntimeError(_ZERO_POINT)
     if axis < 0:
         raise RuntimeError("`axis` must be between 0 and number of dimensions of input")
