@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +50,8 @@ def checked(entry: Entry, tensors: list[Tensor], function: Callable[..., Any], a
     before = state_now()
     answer = entry.answer(tensors)
     replayed = state_now()
-    values = {id(x): _elements(x) for x in _tensors_in([answer, replayed.gradients], set())}
+    kept = [value for _, _, value in replayed.entries]
+    values = {id(x): _elements(x) for x in _tensors_in([answer, replayed.gradients, kept], set())}
     before.restore()
     heard = _Heard()
     with heard:
@@ -108,7 +110,13 @@ def _parts(value: Any) -> list[tuple[str, Any]]:
 
 def _own(value: Any) -> list[tuple[str, Any]]:
     own = getattr(value, "__dict__", None)
-    return [(f".{name}", each) for name, each in own.items()] if type(own) is dict else []
+    slots = {
+        name: getattr(value, name)
+        for base in type(value).__mro__
+        for name, each in vars(base).items()
+        if type(each) is MemberDescriptorType and hasattr(value, name)
+    }
+    return [(f".{name}", each) for name, each in {**slots, **(own if type(own) is dict else {})}.items()]
 
 
 class _State:

@@ -16,6 +16,7 @@ from flambeau.capture.builtins import CONTAINERS, PURE
 from flambeau.capture.graphs import Graph, NoGraph
 from flambeau.capture.kinds import is_a
 from flambeau.capture.recorder import Recorder
+from flambeau.core.autograd import inplace
 from flambeau.core.autograd.node import held_gradient
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor.tensor import Tensor
@@ -106,7 +107,29 @@ class Recipe:
                 self._graph.tensor(value)
             except NoGraph as reason:
                 raise NoRecipe(reason.args[0]) from None
-        return lambda given, made: given[place]
+            return lambda given, made: given[place]
+        root, creation = self._root_of(value), inplace.creation_of(value)
+        if root is None:
+            return lambda given, made: given[place]
+
+        def build(given: Sequence[Any], made: dict[int, Any]) -> Any:
+            view = given[place]
+            view._root = root(given, made)
+            if creation is not None:
+                inplace.mark(view, creation)
+            return view
+
+        return build
+
+    def _root_of(self, value: Tensor) -> Build | None:
+        """What a result that was made in the call is a view of."""
+        root = inplace.base_of(value)
+        if root is None or id(value) in self.recorder.arguments:
+            return None
+        for known in (*self.recorder.arguments.values(), *self.recorder.tensors.values()):
+            if is_a(known, Tensor) and (known is root or inplace.base_of(known) is root):
+                return _root_as_of(self._recipe(known))
+        return self._recipe(root)
 
     def _of_elements(self, base: type, value: Any) -> Build:
         """A tuple or frozenset: it is there once its elements are."""
@@ -177,6 +200,17 @@ class Recipe:
         except AttributeError:
             return found
         return [*found, *((functools.partial(_store, name), self._recipe(each)) for name, each in own.items())]
+
+
+def _root_as_of(known: Build) -> Build:
+    """What a view of a tensor from outside the call is a view of: this tensor, or what that is one of."""
+
+    def build(given: Sequence[Any], made: dict[int, Any]) -> Any:
+        of = known(given, made)
+        base = inplace.base_of(of)
+        return of if base is None else base
+
+    return build
 
 
 def _is_of_python(cls: type) -> bool:

@@ -222,3 +222,22 @@ def test_errors_of_operators_are_python_s_own() -> None:
     plain, captured = each(None), Captured(each, "dynamo")
     for _ in range(3):
         assert captured(torch.ones(1)) == plain
+
+
+def test_views_among_results_are_views_of_what_they_are_views_of() -> None:
+    weight, numbers = torch.arange(6.0).view(2, 3), torch.arange(10.0)
+
+    def f(x: Any) -> Any:
+        return x[1:], x.detach(), (x * 2).view(1, -1), weight[1], x + 1
+
+    captured = Captured(f, "dynamo")
+    for n in range(6):
+        x = numbers[n : n + 3] if n % 2 else torch.ones(3)
+        mine, plain = captured(x), f(x)
+        assert [y._is_view() for y in mine] == [y._is_view() for y in plain]
+        assert [mine[i]._base is plain[i]._base for i in (0, 1, 3, 4)] == [True] * 4
+        assert mine[0]._base is not None
+        assert mine[2]._base.tolist() == (x * 2).tolist()
+        mine[2].zero_()
+        assert mine[2]._base.tolist() == [0, 0, 0]
+    assert hits(captured) == 4
