@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Any
 
 from flambeau.base import memory_order
-from flambeau.core.autograd.inplace import base_of
+from flambeau.core.autograd.inplace import base_of, views_of
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.transform.dual import Dual, DualLevel, is_tensor, levels_of
 from flambeau.transform.levels import blank
@@ -48,18 +47,11 @@ def become_dual(level: DualLevel, tensor: Any, like: Any) -> None:
         rate = like.new_zeros(memory_order.extent(layout.shape, layout.strides), dtype=layout.dtype).as_strided(
             layout.shape, layout.strides
         )
-    for view in [root, *_views(root), tensor]:
+    views = [view for view in views_of(root) if view._layout.dtype is root._layout.dtype]
+    for view in [root, *views, tensor]:
         if not level.has(view):
             own = view._layout
             _turn(level, view, rate if view is root else rate.as_strided(own.shape, own.strides, view._offset - start))
-
-
-def _views(root: Any) -> list[Any]:
-    return [
-        x
-        for x in gc.get_referrers(root)
-        if isinstance(x, Tensor) and base_of(x) is root and x._layout.dtype is root._layout.dtype
-    ]
 
 
 def _turn(level: DualLevel, tensor: Any, tangent: Any) -> None:

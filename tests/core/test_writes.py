@@ -3,6 +3,7 @@ what the refusals say, and `out=`."""
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 import threading
@@ -114,6 +115,30 @@ def test_gradients_of_writes_to_parts_of_complex_numbers(function: Callable[[tor
 
     assert torch.autograd.gradcheck(written, (x,))
     assert torch.autograd.gradgradcheck(written, (x,))
+
+
+def test_young_views_are_found_without_a_search_of_all_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    def searched(*objects: Any) -> list[Any]:
+        searches.append(objects)
+        return found(*objects)
+
+    searches: list[Any] = []
+    found = gc.get_referrers
+    monkeypatch.setattr(gc, "get_referrers", searched)
+    w = torch.ones(3, 2, requires_grad=True)
+    gc.collect()  # what the test makes is young
+    y = w * 2
+    first, second = y[0], y[1]
+    y.mul_(3)
+    assert [v.grad_fn.name() for v in (first, second)] == ["AsStridedBackward0"] * 2
+    assert not searches
+    gc.collect()  # and is old now
+    y.add_(w)
+    third = y[2]
+    third.mul_(2)
+    assert searches
+    gradient = torch.autograd.grad(first.sum() + second.sum() + third.sum(), w)[0]
+    assert torch.equal(gradient, torch.tensor([[7.0], [7.0], [14.0]]).expand(3, 2))
 
 
 def test_grad_sees_through_a_write_to_a_view() -> None:

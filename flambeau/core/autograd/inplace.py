@@ -229,9 +229,23 @@ def _move_retained(tensor: Any, node: Node, index: int) -> None:
 
 
 def views_of(base: Any) -> list[Any]:
-    """The live views of a base. They don't register with it, which would burden each of them; this search finds them by
-    reference, and is for rare needs.
+    """The live views of a base. They don't register with it, which would burden each of them: they are searched for, among young
+    objects first. The storage's references say whether all tensors over it have been met; else all objects are looked through.
     """
+    storage = base._storage
+    holders = sys.getrefcount(storage) - 2  # without the variable and the call
+    over: dict[int, Any] = {}  # a collection meanwhile may move some to the next generation
+    is_tensor: dict[type, bool] = {}
+    for generation in (0, 1):
+        for x in gc.get_objects(generation):
+            cls = type(x)
+            known = is_tensor.get(cls)
+            if known is None:
+                known = is_tensor[cls] = tensors.Tensor in cls.__mro__
+            if known and getattr(x, "_storage", None) is storage:
+                over[id(x)] = x
+        if len(over) == holders and base._layout.flavor is None:
+            return [x for x in over.values() if base_of(x) is base]
     return [holder for holder in gc.get_referrers(base) if isinstance(holder, tensors.Tensor) and base_of(holder) is base]
 
 
