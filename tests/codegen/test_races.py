@@ -32,8 +32,11 @@ def together(*works, seconds=1.0, allowed=(RuntimeError,)):
     for thread in threads: thread.join()
     assert not errors, errors
 
-def forked(work):
+def forked(work, others=None):
+    # others: an event that threads of this process wait for; they rest while the child is at work
     child = os.fork()
+    if others is not None and child:
+        others.clear()
     if not child:
         signal.alarm(300)
         try:
@@ -43,6 +46,8 @@ def forked(work):
             os._exit(1)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+    if others is not None:
+        others.set()
 """
 
 
@@ -109,15 +114,19 @@ def test_numbers_of_threads_belong_to_threads():
 def test_forks_while_others_compile_load_and_launch():
     run("""
         os.environ["FLAMBEAU_CACHE"] = "0"
+        going = threading.Event()
+        going.set()
         stop, dtypes = [], [torch.float64, torch.int8, torch.float16, torch.int32, torch.bool]
         def compile(k):
             i = 0
             while not stop:
+                going.wait()
                 i += 1
                 x = torch.ones(*[2] * (i % 5 + 1), dtype=dtypes[(i + k) % 5])
                 x.to([torch.float32, torch.complex64][i % 2]).sum().mul(2 + i)
         def shapes(k):
             for i in itertools.count(k * 10**7):
+                going.wait()
                 if stop: return
                 torch.empty(1, 0, i)
         def load():
@@ -126,7 +135,7 @@ def test_forks_while_others_compile_load_and_launch():
                 importlib.import_module("flambeau." + room)
         big = torch.ones(400, 400)
         def launch():
-            while not stop: big @ big
+            while not stop: going.wait(); big @ big
         threads = [threading.Thread(target=work, args=args) for work, args in
                    ((compile, (0,)), (compile, (1,)), (shapes, (1,)), (launch, ()), (load, ()))]
         for thread in threads: thread.start()
@@ -135,7 +144,9 @@ def test_forks_while_others_compile_load_and_launch():
             F.softmax(x, 1); (x.t() @ x).tril().sum().item(); torch.empty(i + 1, 0, 77)
             import flambeau.distributions, flambeau.fx
             assert (torch.ones(300, 300) @ torch.ones(300, 300)).sum() == 300 ** 3
-        for i in range(8): forked(child)
+        for i in range(8):
+            time.sleep(random.random() / 5)  # in the middle of something
+            forked(child, going)
         stop.append(1)
         for thread in threads: thread.join()
         """)
