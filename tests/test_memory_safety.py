@@ -130,7 +130,7 @@ def quantized_weights(g):
     for m, k, n in ((1, 32, 16), (3, 96, 16), (5, 64, 48), (1, 1024, 16), (60, 96, 16)):
         codes, scales = g((n, k // 2), np.uint8), g((k // 32, n, 2))
         torch._weight_int4pack_mm_for_cpu(g((m, k)), codes, 32, scales)
-        torch._weight_int4pack_mm_for_cpu(g((m, k), np.float16), codes, 32, scales)
+        torch._weight_int4pack_mm_for_cpu(g((m, k), np.float16), codes, 32, g((k // 32, n, 2), np.float16))
     for m, k, n in ((1, 1, 1), (2, 7, 5), (4, 17, 3), (7, 33, 9), (60, 3, 5)):
         torch._weight_int8pack_mm(g((m, k)), g((n, k), np.int8), g((n,)))
 
