@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import linecache
 import re
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from sources import docstring
 
 from flambeau.compat.aliases import table
 
@@ -160,7 +162,11 @@ def floor(name: str) -> int:
 
 
 def is_type_checking(test: ast.expr) -> bool:
-    return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    return isinstance(test, (ast.Name, ast.Attribute)) and ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def is_importing(call: ast.Call) -> bool:
+    return isinstance(call.func, (ast.Name, ast.Attribute)) and ast.unparse(call.func) in IMPORTING_CALLS
 
 
 def statements(tree: ast.AST) -> Iterator[ast.AST]:
@@ -174,9 +180,19 @@ def statements(tree: ast.AST) -> Iterator[ast.AST]:
         yield from statements(node)
 
 
+@functools.cache  # several tests ask
+def importing(source: str) -> list[ast.Import | ast.ImportFrom | ast.Call]:
+    """The statements and calls by which a source imports."""
+    return [
+        node
+        for node in statements(ast.parse(source))
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or (isinstance(node, ast.Call) and is_importing(node))
+    ]
+
+
 def imports(source: str, module: str, is_package: bool, known: set[str]) -> Iterator[Import]:
     """The imports of a module's source; `known` are the package's modules, which tells modules from other names."""
-    for node in statements(ast.parse(source)):
+    for node in importing(source):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(module, alias.name, node.lineno)
@@ -189,7 +205,7 @@ def imports(source: str, module: str, is_package: bool, known: set[str]) -> Iter
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 yield Import(module, full if full in known else base, node.lineno)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in IMPORTING_CALLS:
+        else:
             first = node.args[0] if node.args else None
             constant = isinstance(first, ast.Constant) and isinstance(first.value, str)
             yield Import(module, first.value if constant else "a computed name", node.lineno)
@@ -415,7 +431,7 @@ def test_every_folder_is_a_package(modules: dict[str, Path]) -> None:
 
 def test_every_module_says_what_it_is(modules: dict[str, Path]) -> None:
     sources = {name: path.read_text() for name, path in modules.items()}
-    silent = [name for name, source in sources.items() if source.strip() and not ast.get_docstring(ast.parse(source))]
+    silent = [name for name, source in sources.items() if source.strip() and not docstring(source)]
     assert not silent, f"no docstring: {', '.join(silent)}"
 
 
@@ -503,7 +519,7 @@ def test_files_that_docstrings_name_exist(modules: dict[str, Path], root: Path) 
     files = {path.name for path in [*modules.values(), *(root / "tools").glob("*.py")]} | {"hubconf.py"}
     gone = []
     for name, path in modules.items():
-        named = re.findall(r"(?<![\w/])(\w+\.py)\b", ast.get_docstring(ast.parse(path.read_text())) or "")
+        named = re.findall(r"(?<![\w/])(\w+\.py)\b", docstring(path.read_text()) or "")
         gone += [f"{name}: {file}" for file in named if file not in files]
     assert not gone, f"named in a docstring and not there: {gone}"
 

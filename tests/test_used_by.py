@@ -6,12 +6,12 @@ says it; other words are prose. A package uses what a module in it imports.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sources import docstring
 from test_architecture import PACKAGE, imports
 
 CLAIM = re.compile(r"\b[Uu]sed by ((?:[^.;:]|\.(?=\w))*)")
@@ -61,7 +61,7 @@ class Tree:
         for module, source in self.sources.items():
             if "sed by" not in source:
                 continue
-            for claim in CLAIM.findall(" ".join((ast.get_docstring(ast.parse(source)) or "").split())):
+            for claim in CLAIM.findall(" ".join((docstring(source) or "").split())):
                 for user in self.named(module, claim):
                     if not self.uses(user, module):
                         yield f"{module} says that it is used by {user}, which doesn't import it"
