@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import gc
 import io
 import os
 import pathlib
@@ -319,3 +320,20 @@ def test_fake_tensors_are_written_as_real_ones_without_their_bytes() -> None:
     assert row.untyped_storage() is whole.untyped_storage()
     with torch.serialization.skip_data(), pytest.raises(RuntimeError):
         torch.save(given, io.BytesIO())
+
+
+def test_tensors_that_require_grad_are_read_without_a_search_for_views(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which looks through all objects of the program, for each of them."""
+    w = torch.arange(6.0).view(2, 3)
+    torch.save([w[0].requires_grad_(), w[1], w.double().requires_grad_()], tmp_path / "leaves.pt")
+
+    def searched(*objects: object) -> list[object]:
+        raise AssertionError("all objects are looked through")
+
+    monkeypatch.setattr(gc, "get_referrers", searched)
+    first, second, third = torch.load(tmp_path / "leaves.pt")
+    assert first.requires_grad and first.is_leaf and not second.requires_grad and third.requires_grad
+    (first.sum() + third.sum() * 2).backward()
+    assert first.grad.tolist() == [1, 1, 1] and third.grad.tolist() == [[2, 2, 2]] * 2

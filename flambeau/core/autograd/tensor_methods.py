@@ -87,6 +87,11 @@ def _set_requires_grad(self: Any, wanted: bool, unshared: int = _BY_ATTRIBUTE) -
         _rest(self)
 
 
+def require_grad_of_new(made: Any) -> None:
+    """Ask for gradients with respect to a tensor that was just made, of which there are no views to look for."""
+    _set_requires_grad(made, True, sys.maxsize)
+
+
 def _rest(leaf: Any) -> None:
     """A leaf stops requiring grad. Its node rests, with what was registered there, until it requires grad again."""
     node = leaf._node

@@ -17,6 +17,7 @@ from typing import Any
 from flambeau.base import dtype as dtypes
 from flambeau.base import layout as layouts
 from flambeau.base.naming import called, findable
+from flambeau.core.autograd.tensor_methods import require_grad_of_new
 from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.modes.overrides import make_wrapper_subclass, slots_of
 from flambeau.core.tensor import storage_io, storage_types
@@ -257,7 +258,10 @@ def with_grad(tensor: Tensor, requires_grad: bool) -> Tensor:
             raise RuntimeError("requires_grad must be a bool")
         if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        tensor.requires_grad = True
+        if type(tensor) is Tensor:
+            require_grad_of_new(tensor)
+        else:  # a class may answer this, too
+            tensor.requires_grad = True
     return tensor
 
 
