@@ -230,6 +230,7 @@ class Attributes(Gradients):
         except AttributeError:
             if mine:
                 self.guards.item(o.__dict__, name, f"{o.__name__}.{name}")
+                self.guards.item(o.__dict__, "__getattr__", f"{o.__name__}.__getattr__")
             raise
         if mine:
             if name not in o.__dict__:

@@ -263,11 +263,12 @@ class Calls(Steps):
         if type(make) is not FunctionType and type(initialize) is not FunctionType:
             return type.__call__(cls, *self._looked_into(args), **kwargs)
         if type(make) is FunctionType:
-            made: Any = (
-                make(cls, *args, **kwargs)
-                if is_of_namedtuple(make.__globals__)
-                else self.call(self.reach(make), cls, *args, **kwargs)
-            )
+            made: Any
+            if is_of_namedtuple(make.__globals__):
+                self.guards.function(make, f"the function {make.__qualname__}")
+                made = make(cls, *args, **kwargs)
+            else:
+                made = self.call(self.reach(make), cls, *args, **kwargs)
             if not is_a(made, cls):
                 return made
         else:

@@ -59,20 +59,24 @@ class Operators(Items):
     # ---- of two operands
     def binary(self, name: str, a: Any, b: Any) -> Any:
         """`a + b` and the like; name: that of the function in `operator`."""
+        return self._operated(name.rstrip("_"), name, a, b)
+
+    def _operated(self, word: str, name: str, a: Any, b: Any) -> Any:
+        """What an operator gives; name: that of the function in `operator`, beginning with "i" where it is augmented."""
         if self.reason is None and not is_a(a, Tensor) and not is_a(b, Tensor):
-            word = name.rstrip("_")
             mirrored = f"__{_MIRRORED.get(word) or 'r' + word}__"
             if _in_python(a, f"__{word}__") or _in_python(b, mirrored) or (word == "ne" and (_in_python(a, "__eq__"))):
-                return self._dispatched(word, a, b, mirrored)
+                sign = _SIGNS[word] if name.rstrip("_") == word else _SIGNS[word].split()[0] + "="
+                return self._dispatched(word, sign, a, b, mirrored)
         if self.reason is None:
-            look = self.compared if name in _MIRRORED else self.touch
+            look = self.compared if word in _MIRRORED else self.touch
             look(a)
             look(b)
-            if name == "mod" and type(a) is str:
+            if word == "mod" and type(a) is str:
                 self._shows(b)
         return getattr(operator, name)(a, b)
 
-    def _dispatched(self, word: str, a: Any, b: Any, mirrored: str) -> Any:
+    def _dispatched(self, word: str, sign: str, a: Any, b: Any, mirrored: str) -> Any:
         """An operator of which an operand's class has a method in Python."""
         compares = word in _MIRRORED
         asked = [(a, f"__{word}__", b)]
@@ -92,8 +96,8 @@ class Operators(Items):
             return self.same(a, b) is (word == "eq")
         names = type(a).__name__, type(b).__name__
         if compares:
-            raise TypeError("'{}' not supported between instances of '{}' and '{}'".format(_SIGNS[word], *names))
-        raise TypeError("unsupported operand type(s) for {}: '{}' and '{}'".format(_SIGNS[word], *names))
+            raise TypeError("'{}' not supported between instances of '{}' and '{}'".format(sign, *names))
+        raise TypeError("unsupported operand type(s) for {}: '{}' and '{}'".format(sign, *names))
 
     def _asked(self, holder: Any, method: str, operand: Any) -> Any:
         found = in_class(type(holder), method)
@@ -117,15 +121,17 @@ class Operators(Items):
                 given = self.call(self.reach(found), a, b)
                 if given is not NotImplemented:
                     return given
-            if found is ABSENT or type(found) is FunctionType:
-                word = name[1:]
+            word = name[1:]
+            if type(found) is FunctionType:  # which was asked, and isn't once more
                 return self.binary(word + "_" if word in ("and", "or") else word, a, b)
+            if found is ABSENT:
+                return self._operated(word, name, a, b)
             if self.of_environment(a) and type(a) not in (tuple, frozenset):
                 self.refuse(f"a {type(a).__name__} of the surroundings is changed in place")
             self.touch(a)
             b = self.spread(b)
         elif self.reason is None and not is_a(a, Tensor):
-            return self.binary({"iand": "and_", "ior": "or_"}.get(name, name[1:]), a, b)
+            return self._operated(name[1:], name, a, b)
         else:
             self.touch(b)
         return getattr(operator, name)(a, b)

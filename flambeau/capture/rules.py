@@ -82,7 +82,7 @@ class Rules(Operators):
 
     # ---- what is kept by arguments
     def call_of_cache(self, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A function under lru_cache, which isn't called where its answer is known: guards say that it still is."""
+        """A function under lru_cache, which isn't called where its answer is known: replays ask the cache whether it still is."""
         if not self.of_environment(f) or not all(map(self.is_constant, (*args, *kwargs.values()))):
             self.refuse("a function under lru_cache is called")
             return f(*args, **kwargs)
@@ -96,7 +96,9 @@ class Rules(Operators):
 
         def ask() -> bool:
             now = f.cache_info()
-            return now.misses == after.misses and now.hits >= after.hits
+            if now.misses != after.misses or now.hits < after.hits:
+                return False
+            return f(*args, **kwargs) is made  # it may have been emptied, and filled up to the same counts
 
         self.guards.asked(ask, "what lru_cache keeps")
         return self.reach(made)
@@ -170,13 +172,17 @@ class Rules(Operators):
             return value
         if memo is not None and id(value) in memo:
             return memo[id(value)]
+        tables = vars(copy)["_copy_dispatch" if memo is None else "_deepcopy_dispatch"], copyreg.dispatch_table
+        for table in tables:
+            self.guards.item(table, cls, f"how a {cls.__qualname__} is copied")
         deep = (lambda each: each) if memo is None else (lambda each: self._copy(each, memo))
         if cls in (list, dict, tuple):
             self._touch_container(value, False)
             if cls is tuple:
                 parts = tuple(map(deep, value))
-                return value if all(a is b for a, b in zip(value, parts, strict=True)) else parts
-            made: Any = cls()
+                made: Any = value if all(a is b for a, b in zip(value, parts, strict=True)) else parts
+                return made if memo is None else memo.setdefault(id(value), made)  # its parts may have led to itself
+            made = cls()
             if memo is not None:
                 memo[id(value)] = made
             if cls is list:
@@ -188,7 +194,7 @@ class Rules(Operators):
         own = ("__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__", "__copyreg__", "__slots__")
         if (
             not plain
-            or cls in copyreg.dispatch_table
+            or any(cls in table for table in tables)
             or any(
                 in_class(cls, name) not in (ABSENT, (), getattr(object, name, ABSENT))
                 for name in own

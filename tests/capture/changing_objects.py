@@ -52,6 +52,11 @@ def name_of_a_function() -> Any:
     return lambda x: x * len(kept.__name__), _ones, lambda: setattr(kept, "__name__", "abcdefg")
 
 
+def absent_attributes_of_a_module() -> Any:
+    module = types.ModuleType("module")
+    return lambda x: x * (3 if hasattr(module, "k") else 2), _ones, lambda: setattr(module, "__getattr__", lambda name: 1)
+
+
 def dict_of_a_class() -> Any:
     class Kept:
         items = [1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import collections
 import copy
+import copyreg
 import dataclasses
 import functools
 import inspect
@@ -113,6 +114,18 @@ def what_lru_cache_keeps() -> Made:
         kept.cache_clear()
 
     return lambda x: x * kept(3), change
+
+
+def lru_cache_filled_anew() -> Made:
+    f, change = what_lru_cache_keeps()
+    (kept,) = (cell.cell_contents for cell in f.__closure__)
+
+    def fill() -> None:
+        change()
+        for _ in range(50):  # as many misses as there were, and no fewer hits
+            kept(3)
+
+    return f, fill
 
 
 def list_that_lru_cache_keeps() -> Made:
@@ -327,6 +340,19 @@ def copies() -> Made:
         return x * deep.inner.k + sum(deep.table["a"]) + len(flat.table["a"]) + dataclasses.asdict(_Box(1.0))["scale"]
 
     return f, lambda: setattr(held.inner, "k", 4.0)
+
+
+def copies_by_a_registered_function() -> Made:
+    class Kept:
+        k = 2.0
+
+    kept = Kept()
+    return lambda x: x * copy.copy(kept).k, lambda: copyreg.pickle(Kept, lambda _: (_held, (), {"k": 3.0}))  # type: ignore[arg-type, return-value]
+
+
+def default_of_a_named_tuple() -> Made:
+    pair = collections.namedtuple("pair", ["a", "b"], defaults=[2.0])
+    return lambda x: x * pair(1.0).b, lambda: setattr(pair.__new__, "__defaults__", (3.0,))
 
 
 def names_in_texts() -> Made:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -114,6 +116,51 @@ def test_arguments_are_trees_of_values(make: Callable[[float, Any], Any]) -> Non
         x = torch.randn(3)
         assert torch.equal(captured(make(k, x)), leaves(make(k, x))), captured.refusals
     assert hits(captured) == 4, captured.refusals
+
+
+def test_augmented_assignments_raise_errors_of_their_own() -> None:
+    class Asked:
+        def __init__(self) -> None:
+            self.times = 0
+
+        def __iadd__(self, other: Any) -> Any:
+            self.times += 1
+            return NotImplemented
+
+    def f(x: Any) -> Any:
+        told = []
+        for each in (1, "a", (1,), [1], None, _Box(1)):
+            try:
+                each += 1
+            except TypeError as error:
+                told.append(str(error))
+        asked = Asked()
+        try:
+            asked += 1
+        except TypeError:
+            told.append(str(asked.times))
+        return x * 2, told
+
+    captured = Captured(f, "dynamo")
+    for _ in range(4):
+        assert captured(torch.ones(2))[1] == f(torch.ones(2))[1]
+    assert hits(captured) == 2, captured.refusals
+
+
+def test_what_is_shared_in_a_copy_is_shared() -> None:
+    part = ([1.0],)
+    within: Any = []
+    within.append((within,))
+    held = types.SimpleNamespace(parts=[part, part], within=within)
+
+    def f(x: Any) -> Any:
+        parts, within = copy.deepcopy(held.parts), copy.deepcopy(held.within)
+        return x * 2, parts[0] is parts[1], within[0][0] is within
+
+    captured = Captured(f, "dynamo")
+    for _ in range(4):
+        assert captured(torch.ones(2))[1:] == (True, True), captured.refusals
+    assert hits(captured) == 2, captured.refusals
 
 
 def test_an_argument_that_is_changed_is_changed_by_every_call() -> None:
