@@ -141,6 +141,24 @@ def test_young_views_are_found_without_a_search_of_all_objects(monkeypatch: pyte
     assert torch.equal(gradient, torch.tensor([[7.0], [7.0], [14.0]]).expand(3, 2))
 
 
+def test_frozen_views_are_found() -> None:
+    """gc.freeze() takes objects out of what the garbage collector tells of."""
+    w = torch.ones(4, requires_grad=True)
+    y = w * 1
+    view = y[:2]
+    plain = torch.zeros(3)
+    part = plain[1:]
+    gc.freeze()
+    try:
+        y.mul_(3)
+        plain.requires_grad_()
+    finally:
+        gc.unfreeze()
+    assert view.grad_fn.name() == "AsStridedBackward0"
+    assert part.requires_grad
+    assert torch.autograd.grad((view * view).sum(), w)[0].tolist() == [18.0, 18.0, 0.0, 0.0]
+
+
 def test_grad_sees_through_a_write_to_a_view() -> None:
     """`grad`, which runs only what leads to its inputs, gives what `backward` does."""
     x = torch.ones(2, 2, requires_grad=True)

@@ -230,10 +230,10 @@ def _move_retained(tensor: Any, node: Node, index: int) -> None:
 
 def views_of(base: Any) -> list[Any]:
     """The live views of a base. They don't register with it, which would burden each of them: they are searched for, among young
-    objects first. The storage's references say whether all tensors over it have been met; else all objects are looked through.
+    objects first. The storage's references say whether all tensors over it have been met; else all objects are looked through,
+    for which those that gc.freeze() set apart join the others again.
     """
     storage = base._storage
-    holders = sys.getrefcount(storage) - 2  # without the variable and the call
     over: dict[int, Any] = {}  # a collection meanwhile may move some to the next generation
     is_tensor: dict[type, bool] = {}
     for generation in (0, 1):
@@ -244,8 +244,11 @@ def views_of(base: Any) -> list[Any]:
                 known = is_tensor[cls] = tensors.Tensor in cls.__mro__
             if known and getattr(x, "_storage", None) is storage:
                 over[id(x)] = x
-        if len(over) == holders and base._layout.flavor is None:
+        # Those that were met are all that hold it, but for the variable and the call. (Counted last: threads may make others.)
+        if sys.getrefcount(base._storage) - 2 == len(over) and base._layout.flavor is None:
             return [x for x in over.values() if base_of(x) is base]
+    if gc.get_freeze_count():
+        gc.unfreeze()
     return [holder for holder in gc.get_referrers(base) if isinstance(holder, tensors.Tensor) and base_of(holder) is base]
 
 
