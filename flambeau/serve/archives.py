@@ -16,6 +16,7 @@ import shutil
 import stat
 import sys
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,6 +26,8 @@ UNPACKED = "FLAMBEAU_SERVE_UNPACKED"  # in the environment: the folder in which 
 MOST_FILES = 20_000
 MOST_BYTES = 64 << 30
 MOST_MANIFEST = 1 << 20
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what TorchServe reads
+DAMAGED = (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError)  # of reading what is no archive
 
 
 class BadArchive(ValueError):
@@ -48,6 +51,8 @@ def _checked(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
             raise BadArchive(f"{name!r} is neither a file nor a folder")
         if entry.flag_bits & 1:
             raise BadArchive(f"{name!r} is encrypted")
+        if entry.compress_type not in METHODS:
+            raise BadArchive(f"{name!r} is packed by a method that archives don't use")
         if parts in seen:
             raise BadArchive(f"{name!r} is there twice")
         seen.add(parts)
@@ -68,7 +73,7 @@ def read_manifest(path: str) -> dict[str, Any]:
         manifest = json.loads(text)
     except BadArchive as error:
         raise BadArchive(f"{path}: {error}") from None
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile, NotImplementedError, RecursionError) as error:
+    except (*DAMAGED, KeyError, RecursionError) as error:
         raise BadArchive(f"{path} is no archive of a model: {type(error).__name__}") from None
     model = manifest.get("model") if isinstance(manifest, dict) else None
     if not isinstance(model, dict):
@@ -97,7 +102,7 @@ def read_config(path: str, manifest: dict[str, Any]) -> dict[str, Any]:
             content = json.loads(text)
         except ValueError:
             content = _yaml(text)
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile, NotImplementedError, RecursionError) as error:
+    except (*DAMAGED, KeyError, RecursionError) as error:
         raise BadArchive(f"{path}: {name} can't be read: {str(error) or type(error).__name__}") from None
     if not isinstance(content, dict):
         raise BadArchive(f"{path}: {name} is no mapping")
@@ -111,8 +116,8 @@ def _yaml(text: bytes) -> Any:
         raise ValueError("it is YAML: pip install pyyaml, or write it as JSON") from None
     try:
         return yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise ValueError(str(error).splitlines()[0]) from None
+    except Exception as error:  # of a date that is none, say, it lets through what its own search for the parts raises
+        raise ValueError((str(error).splitlines() or [type(error).__name__])[0]) from None
 
 
 def unpack(path: str, folder: str) -> None:
@@ -139,7 +144,7 @@ def unpack(path: str, folder: str) -> None:
                         out.write(chunk)
     except BadArchive as error:
         raise BadArchive(f"{path}: {error}") from None
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+    except DAMAGED as error:
         raise BadArchive(f"{path} can't be unpacked: {type(error).__name__}") from None
 
 

@@ -45,17 +45,30 @@ WITHOUT_EFFECT = re.compile(
     r"|load_workflows|cpu_launcher_\w+|ipex_\w+|job_queue_type|disable_token_authorization|enable_model_api|model_api_enabled"
     r"|disable_system_metrics|limit_max_image_pixels|max_retry_timeout_in_sec"
 )
+PROPERTY = re.compile(r"((?:[^\\\s=:]|\\.)*)\s*[=:]?\s*(.*)")
+ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
+ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def pairs(text: str) -> dict[str, str]:
-    """The properties of a file in Java's form: `name=value` or `name: value`, lines that go on after a backslash, comments."""
+    """The properties of a file in Java's form: `name=value`, `name: value` or `name value`, lines that go on after a backslash,
+    comments, and escapes, with which TorchServe writes its snapshots.
+    """
     found = {}
-    for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines():
+    lines = iter(text.splitlines())
+    for line in lines:
         line = line.strip()
-        if line and line[0] not in "#!":
-            name, _, value = (part.strip() for part in re.sub(r"\s*[=:]\s*", "=", line, count=1).partition("="))
-            found[name] = value
+        if not line or line[0] in "#!":
+            continue
+        while (len(line) - len(line.rstrip("\\"))) % 2:
+            line = line[:-1] + next(lines, "").strip()
+        name, value = PROPERTY.fullmatch(line).groups()  # type: ignore[union-attr]  # it matches every line
+        found[unescaped(name)] = unescaped(value)
     return found
+
+
+def unescaped(text: str) -> str:
+    return ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else ESCAPED.get(found[2], found[2]), text)
 
 
 def read(path: str, store: str | None = None) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
@@ -84,7 +97,7 @@ def read(path: str, store: str | None = None) -> tuple[dict[str, Any], list[dict
             raise Wrong(f"{path}: there is no property {name!r}")
     store = store or table.get("model_store")
     entries = [{**common, **entry} for entry in models(path, given, store)]
-    if "load_workflows" in without_effect:
+    if given.get("load_workflows"):
         raise Wrong(f"{path}: workflows are not implemented in flambeau: call models one after the other")
     return table, entries, without_effect
 

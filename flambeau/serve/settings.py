@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import reprlib
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -96,10 +97,14 @@ def converted(cls: type, values: dict[str, Any]) -> dict[str, Any]:
                 if not isinstance(value, bool) and str(value).lower() not in ("true", "false"):
                     raise ValueError
                 found[name] = value if isinstance(value, bool) else str(value).lower() == "true"
+            elif kind != "str" and isinstance(value, bool):
+                raise ValueError
+            elif kind == "int" and isinstance(value, float) and not value.is_integer():
+                raise ValueError  # nothing is rounded silently
             else:
                 found[name] = {"int": int, "float": float, "str": str}[kind](value)
         except (ValueError, TypeError):
-            raise Wrong(f"{name} is {value!r}; it must be {kind}") from None
+            raise Wrong(f"{name} is {reprlib.repr(value)}; it must be {kind}") from None
     return found
 
 

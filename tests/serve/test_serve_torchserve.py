@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import types
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,8 @@ import pytest
 
 import flambeau as torch
 from flambeau.serve import archives, command, models, properties
-from flambeau.serve.answers import Item
+from flambeau.serve.answers import Item, Refused
+from flambeau.serve.handlers import images
 from flambeau.serve.settings import ModelSettings, Wrong
 
 MODEL_FILE = """
@@ -114,6 +117,14 @@ def test_numbers_in_place_of_an_image(archive: Callable[..., Any]) -> None:
     assert answered(service, b'["text"]', "application/json")[0] == 400
 
 
+@pytest.mark.parametrize("size", [(1, 1 << 20), (1 << 20, 1)])
+def test_images_that_resizing_would_make_larger_than_memory(size: tuple[int, int]) -> None:
+    image = types.SimpleNamespace(size=size)  # nothing else of it is asked for
+    with pytest.raises(Refused, match="shorter side") as refusal:
+        images.ImageClassifier.image_processing(image)
+    assert refusal.value.status == 413
+
+
 def test_handlers_that_are_not_there(archive: Callable[..., Any]) -> None:
     with pytest.raises(NotImplementedError, match="text_classifier is not implemented in flambeau: it needs torchtext"):
         archive("text_classifier")
@@ -154,6 +165,56 @@ def test_a_config_file_that_is_none(archive: Callable[..., Any], tmp_path: Path)
     archive("base_handler", "--config-file", str(tmp_path / "config.yaml"))
     with pytest.raises(Wrong, match="max_batch_size is 'many'"):
         command.from_archive(ModelSettings("m", str(tmp_path / "m.mar")), True)
+
+
+@pytest.mark.parametrize("value", ["2.5", "1e999", "true", "[[2]]"])
+def test_numbers_of_config_files_are_not_rounded(value: str) -> None:
+    with pytest.raises(Wrong, match="max_batch_size is"):
+        properties.of_archive(json.loads(f'{{"batchSize": {value}}}'))
+    assert properties.of_archive({"batchSize": 2.0}) == {"max_batch_size": 2}
+
+
+def test_damaged_archives_are_refused(tmp_path: Path) -> None:
+    model = {"modelName": "m", "handler": "base_handler", "configFile": "config.json"}
+    path = tmp_path / "m.mar"
+
+    def write(**options: Any) -> None:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr(archives.MANIFEST, json.dumps({"model": model}))
+            file.writestr("config.json", json.dumps({"own": list(range(100))}), **options)
+
+    write()
+    whole = path.read_bytes()
+    at = whole.index(b"config.json") + len("config.json")
+    for place in range(at, at + 40):
+        path.write_bytes(whole[:place] + bytes(255 - byte for byte in whole[place : place + 6]) + whole[place + 6 :])
+        with pytest.raises(archives.BadArchive):
+            archives.read_config(str(path), archives.read_manifest(str(path)))
+        with pytest.raises(archives.BadArchive):
+            archives.unpack(str(path), str(tmp_path / str(place)))
+    write(compress_type=zipfile.ZIP_BZIP2)  # TorchServe doesn't read these either
+    with pytest.raises(archives.BadArchive, match="packed by a method"):
+        archives.read_manifest(str(path))
+
+
+def test_the_form_of_properties() -> None:
+    lines = (
+        r"# a comment ends with its line, whatever is at the end" + "\\",
+        r"inference_address=http\://0.0.0.0\:8080",
+        r"a\ name : the value",
+        r"another value=1",
+        r"  ! no=1",
+        r"long=one, " + "\\",
+        r"    two\u00e9\n",
+        r"path=a" + "\\\\",
+        r"empty",
+        r"last=1" + "\\",
+    )
+    wanted = {
+        "inference_address": "http://0.0.0.0:8080", "a name": "the value", "another": "value=1", "long": "one, two\u00e9\n",
+        "path": "a\\", "empty": "", "last": "1",
+    }  # fmt: skip
+    assert properties.pairs("\n".join(lines)) == properties.pairs("\r\n".join(lines)) == wanted
 
 
 def test_config_properties(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ def resized(side: int, crop: int) -> Callable[[Any], torch.Tensor]:
         width, height = image.size
         short = min(width, height)
         width, height = int(side * width / short), int(side * height / short)
+        if width * height > MOST_PIXELS:
+            raise Refused(413, f"an image whose shorter side is made {side} pixels long has at most {MOST_PIXELS}, this one more")
         image = image.convert("RGB").resize((width, height), 2)  # bilinear
         left, top = round((width - crop) / 2), round((height - crop) / 2)
         return (to_tensor(image.crop((left, top, left + crop, top + crop))) - mean) / deviation
