@@ -27,8 +27,8 @@ def compile(
 
     backend: "inductor", by which calls are recorded and replayed (see docs/compile.md); a name that
     torch._dynamo.list_backends(None) knows; or a callable: backend(graph_module, example_inputs) gives a callable that takes the
-    inputs and gives a tuple. It is called for each graph, once per shapes, dtypes and strides of the inputs and numbers in it, but
-    for sizes that are symbols.
+    inputs and gives a tuple. It is called for each graph, once per shapes, dtypes and strides of the inputs and numbers in it,
+    but for sizes that are symbols.
     fullgraph: torch._dynamo.exc.Unsupported where the function is more than one graph, as at a branch on a tensor; not looked at
     by "inductor". dynamic: whether sizes are symbols in graphs; None: those that have differed between calls. mode: accepted.
     options: handed to backends other than "inductor". disable: the function itself.
