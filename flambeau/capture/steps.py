@@ -32,9 +32,12 @@ class Scalars(dict[str, Any]):
 
 
 class Counters:
-    """Counters of one step number each: how many steps there were before the call."""
+    """Counters that are at the same step: how many steps there were before the call. members: a number that those have which are
+    counted together, as a group of parameters is; each step of a group has counters of its own.
+    """
 
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
+    def __init__(self, tensors: Sequence[Tensor], members: int) -> None:
+        self.members = members
         self.places: list[tuple[Any, int, int, Any]] = []
         for x in tensors:
             address = x._storage.address + x._offset * x._layout.dtype.itemsize
@@ -67,7 +70,7 @@ class Numbers:
     def now(self) -> list[float]:
         """Their values for a call that begins now. Unfit if they aren't of the kinds that they were."""
         steps = [each.next() for each in self.counters]
-        if len(set(steps)) < len(steps):
+        if len({(each.members, step) for each, step in zip(self.counters, steps)}) < len(steps):
             raise Unfit("parameters are at the same step")
         values = []
         for compute, group, numbers, before in self.computed:
@@ -120,12 +123,12 @@ class Steps(Rules):
         written = {each._storage.serial for each in counters}
         if any(held.written for serial, held in self.tape._memories.items() if serial in written):
             self.refuse("steps are counted twice in a call")
-        groups = []
+        groups, first = [], len(self._steps)
         with self.unwatched(), self.tape.reading():
             for step, found in f(members):
                 number = Step(step)
                 self._steps.append(number)
-                self.numbers.counters.append(Counters([state["step"] for _, state in found]))
+                self.numbers.counters.append(Counters([state["step"] for _, state in found], first))
                 groups.append((number, found))
         return iter(groups)
 

@@ -247,11 +247,20 @@ CHANGES: list[Callable[[Training, Any], Any]] = [
     _patched,
 ]
 
+
+def _of_two_groups(parameters: Any) -> Any:
+    """Weights decay, biases don't, as in most programs that train transformers."""
+    each = list(parameters)
+    groups = [{"params": [p for p in each if p.ndim > 1], "weight_decay": 0.1}, {"params": [p for p in each if p.ndim < 2]}]
+    return torch.optim.AdamW(groups, lr=0.01, weight_decay=0.0)
+
+
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
     "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
     "adam": lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True),
     "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, fused=True),
+    "groups": _of_two_groups,
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01, lr_decay=0.1),
 }
