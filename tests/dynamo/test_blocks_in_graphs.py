@@ -127,3 +127,58 @@ def test_operators_that_graphs_have_and_that_they_have_not() -> None:
 
     made, count = counted(written, torch.ones(2))
     assert made.tolist() == [9, 9] and count == 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_blocks_that_end_those_around_the_graph(backend: str) -> None:
+    """Graphs behind a break and under a block around the function, with blocks of their own."""
+
+    def broken(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ x
+            torch._dynamo.graph_break()
+            y = y @ x
+        return y, x @ x
+
+    def inside(x: Any) -> Any:
+        with torch.autocast("cpu", enabled=False):
+            y = x @ x
+        with torch.autocast("cpu", dtype=torch.float16):
+            return y, x @ x
+
+    x = torch.randn(4, 4)
+    for f, around in ((broken, False), (broken, True), (inside, True)):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=around):
+            made, wanted = torch.compile(f, backend=backend)(x), f(x)
+        for a, b in zip(made, wanted, strict=True):
+            assert a.dtype is b.dtype and torch.equal(a, b)
+
+
+def test_a_graph_that_fails_leaves_no_block_open() -> None:
+    def failing(gm: Any, inputs: list[Any]) -> Any:
+        def run(*given: Any) -> Any:
+            torch.amp.autocast_mode._enter_autocast("cpu", torch.bfloat16, True, None)
+            raise KeyError("inside")
+
+        return run
+
+    with pytest.raises(KeyError):
+        torch.compile(lambda x: x + 1, backend=failing)(torch.ones(2))
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_grad_mode_behind_inference_mode_that_ends_inside_autocast() -> None:
+    w = torch.ones(2, 2, requires_grad=True)
+
+    def f(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            with torch.inference_mode():
+                a = x @ x
+                with torch.inference_mode(False):
+                    b = x @ w
+                c = a @ x
+        return b, c, x @ w
+
+    with torch.no_grad():
+        for made, wanted in zip(torch.compile(f, backend="eager")(torch.ones(2, 2)), f(torch.ones(2, 2)), strict=True):
+            assert torch.equal(made, wanted) and made.requires_grad is wanted.requires_grad

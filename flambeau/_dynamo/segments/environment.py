@@ -73,7 +73,7 @@ def restored(environment: tuple[Any, ...], grad: bool) -> Iterator[None]:
             yield
     finally:
         local.dispatch_modes = dispatch_modes
-        _set(before, environment)
+        _set(before, current())  # a graph that failed has left its blocks open
         local.grad = before_grad
 
 

@@ -90,8 +90,9 @@ class _Blocks:
         while same < min(len(wanted), len(self.open)) and wanted[same] == self.open[same][0]:
             same += 1
         while len(self.open) > same:
-            (kind, *_), node, grad = self.open.pop()
+            (kind, *_), node, before = self.open.pop()
             self.graph.call_function(_ENDS[kind], (node,))
+            grad = before if kind == "inference" else grad  # the end of autocast leaves grad mode as it is
         for kind, *args in wanted[same:]:
             node = self.graph.call_function(_BEGINS[kind], tuple(args))
             self.open.append(((kind, *args), node, grad))

@@ -13,22 +13,37 @@ from typing import Any
 
 import flambeau as torch
 from flambeau._functorch._aot_autograd.schemas import OutputAliasInfo, OutputType, ViewAndMutationMeta
+from flambeau.core.modes.modes import local, set_autocast_enabled
 from flambeau.core.tensor.tensor import tensor_from
 
 __all__ = ["boxed", "finished", "training"]
 
 
 def boxed(compiled: Any) -> Callable[[list[Any]], Any]:
-    """What a compiler made, as a function of one list of arguments."""
+    """What a compiler made, as a function of one list of arguments. Its graph has the casts of autocast, which is off inside."""
     if getattr(compiled, "_boxed_call", False):
-        return compiled  # type: ignore[no-any-return]
+        return _without_autocast(compiled)
     warnings.warn(
         "Your compiler for AOTAutograd is returning a function that doesn't take boxed arguments. Please wrap it with "
         "functorch.compile.make_boxed_func or handle the boxed arguments yourself. See "
         "https://github.com/pytorch/pytorch/pull/83137#issuecomment-1211320670 for rationale.",
         stacklevel=2,
     )
-    return lambda args: compiled(*args)
+    return _without_autocast(lambda args: compiled(*args))
+
+
+def _without_autocast(run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    def call(args: list[Any]) -> Any:
+        kinds = [kind for kind, on in local.autocast_enabled.items() if on]
+        for kind in kinds:
+            set_autocast_enabled(kind, False)
+        try:
+            return run(args)
+        finally:
+            for kind in kinds:
+                set_autocast_enabled(kind, True)
+
+    return call
 
 
 def finished(meta: ViewAndMutationMeta, args: Sequence[Any], returned: Sequence[Any]) -> list[Any]:
