@@ -156,9 +156,9 @@ class _Run:
 
     def result(self) -> Any:
         """What the function gives."""
-        tracer = Tracer(self.compute, lambda reason, tracer: self.unit.broke(reason), self._dynamic)
+        tracer = Tracer(self.compute, lambda reason, tracer: self.unit.broke(reason), self._dynamic, self.varying.ints)
         args, kwargs = self.varying.arguments(self.unit.function, self.args, self.kwargs)
-        if self.varying.found or self.varying.numbers:
+        if self.varying.found or self.varying.ints:
             tracer.look()
         return tracer.run(self.unit.function, args, kwargs)
 
@@ -167,7 +167,7 @@ class _Run:
         name = self.names.get(id(tensor))
         return self.varying.of(tensor) if name is None else self.varying.variable(tensor, f"{self.computed}: {name}")
 
-    def compute(self, segment: Segment, inputs: Sequence[Any], results: Sequence[int], tracer: Tracer) -> list[Any]:
+    def compute(self, segment: Segment, results: Sequence[int], tracer: Tracer) -> list[Any]:
         """The values of a segment, by its graph."""
         unit = self.unit
         key = self._key(segment, tuple(results))
@@ -176,15 +176,15 @@ class _Run:
             if stance.name in ("eager_on_recompile", "fail_on_recompile") and unit.graphs:
                 self.varying.forget()
             if stance.name == "eager_on_recompile" and unit.graphs:
-                return segment.run(inputs, results)
+                return segment.run(segment.inputs(), results)
             if stance.name == "fail_on_recompile" and unit.graphs:
                 raise RuntimeError(
                     "Detected recompile when torch.compile stance is 'fail_on_recompile'. "
                     f"function: {_name(unit.function)!r}: a graph that wasn't compiled before"
                 )
-            found = self._compiled(segment, inputs, results)
+            found = self._compiled(segment, results)
             unit.graphs[self._key(segment, tuple(results))] = found
-        given = found(*inputs)
+        given = found(*segment.inputs())
         made = [given[at] for at in range(len(results))]
         self.names, self.computed = variables_of(sys._getframe(1), self.root), self.computed + 1
         return made
@@ -192,16 +192,16 @@ class _Run:
     def _key(self, segment: Segment, results: tuple[int, ...]) -> Any:
         """What a graph of a segment is kept under: one that holds for it, if there is one."""
         key = segment.key(), results
-        if segment.dynamic and key not in self.unit.graphs:
+        if (segment.dynamic or segment.ints) and key not in self.unit.graphs:
             general = segment.key(distinct=True), results
             if general in self.unit.graphs:
                 return general
             if general in self.unit.numbers_only:
-                segment.dynamic.clear()
+                segment.specialize()
                 return segment.key(), results
         return key
 
-    def _compiled(self, segment: Segment, inputs: Sequence[Any], results: Sequence[int]) -> Callable[..., Any]:
+    def _compiled(self, segment: Segment, results: Sequence[int]) -> Callable[..., Any]:
         unit = self.unit
         places = next((call.places for call in segment.calls if call.places), ())
         start = (places[0].code, places[0].instruction) if places else None
@@ -216,12 +216,14 @@ class _Run:
         except ConstraintViolationError:
             raise
         except Exception as error:
-            if not segment.dynamic:
+            if not segment.dynamic and not segment.ints:
                 raise
             log.debug("a graph for each size: %s", error)  # an operator has no rule for symbols
             unit.numbers_only.add((segment.key(distinct=True), tuple(results)))
-            segment.dynamic.clear()
+            segment.specialize()
+            order, names = self._names(segment)
             gm, wanted = graph_of(segment, order, names, self._sources.of, results)
+        inputs = segment.inputs()
         ordered = [_example(gm, place, x, inputs) for place, x in enumerate(wanted)]
         utils.counters["stats"]["calls_captured"] += len(segment.calls)
         utils.counters["stats"]["unique_graphs"] += 1

@@ -208,12 +208,13 @@ def mark_unbacked(t: Any, index: int | list[int] | tuple[int, ...], *args: Any, 
     _mark(t, "_dynamo_unbacked_indices", index)
 
 
-def mark_static(t: Any, index: int | list[int] | tuple[int, ...] | None = None) -> None:
-    """Mark dimensions of a tensor whose sizes don't vary; all of them by default. A module's class may be marked too."""
+def mark_static(t: Any, index: int | list[int] | tuple[int, ...] | None = None) -> Any:
+    """Mark dimensions of a tensor whose sizes don't vary; all of them by default. Also a decorator of modules' classes."""
     if isinstance(t, type):
         t._dynamo_marked_static = True  # type: ignore[attr-defined]
-        return
+        return t
     _mark(t, "_dynamo_static_indices", range(t.dim()) if index is None else index)
+    return None
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +31,13 @@ def broken(x: Any) -> Any:
 
 def counted(x: Any) -> Any:
     return x * x.numel() + len(x.shape)
+
+
+def transposed(x: Any, times: int = 0) -> Any:
+    y = x if times else x * 2
+    n, m = y.shape[0], y.numel()
+    y.t_()
+    return y * n + m - y.shape[0]
 
 
 THREE, MATRICES = shapes((3,), (4,), (5,)), shapes((3, 4), (5, 4), (6, 4))
@@ -58,6 +67,9 @@ COUNTED: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], bool | None,
     "behind a break": (broken, MATRICES, None, 4),
     "other ranks": (lambda x: x * 2, shapes((3,), (3, 4), (3, 4, 5), (4,)), None, 4),
     "attention": (lambda q: F.scaled_dot_product_attention(q, q, q), shapes((2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 6, 4)), None, 2),
+    "of a result that becomes another": (transposed, MATRICES, None, 2),
+    "of an argument that becomes another": (lambda x: transposed(x, 1), [(ones(n, 4),) for n in (3, 5, 6)], None, 3),
+    "number and tensor": (lambda x, a: x * a, [(ones(3), a) for a in (2, ones(3), 3, ones(1), 4)], None, 4),
     "loss": (lambda x, t: F.cross_entropy(x, t), [(ones(n, 5), torch.arange(n)) for n in (3, 4, 5)], None, 2),
 }  # fmt: skip
 
@@ -68,7 +80,7 @@ def test_graphs_are_as_many_as_in_pytorch(name: str) -> None:
     counter = torch._dynamo.testing.CompileCounter()
     compiled = torch.compile(function, backend=counter, dynamic=dynamic)
     for args in calls:
-        assert torch.equal(compiled(*args), function(*args))
+        assert torch.equal(compiled(*copy.deepcopy(args)), function(*copy.deepcopy(args)))
     assert counter.frame_count == count
 
 
@@ -121,6 +133,7 @@ def test_marks() -> None:
     assert graphs(lambda x: dynamo.mark_dynamic(x, 0), (5, 4), (6, 5)) == 2
     assert graphs(lambda x: dynamo.maybe_mark_dynamic(x, 0), (4, 4), (5, 4)) == 1
     assert graphs(lambda x: None, (5, 4), (6, 4)) == 2
+    assert dynamo.mark_static(type("Own", (torch.nn.Linear,), {})).__name__ == "Own"  # a decorator of classes
     y = ones(5, 4)
     dynamo.mark_static(y, 0)
     assert len(recorded(lambda x: x * 2, (ones(3, 4),), (y,))) == 2
@@ -160,6 +173,41 @@ def test_sizes_are_ints_to_the_program_and_to_who_calls_it() -> None:
     assert (ones(7) * inside).sum().item() == 35
 
 
+def test_what_a_program_keeps_of_sizes_holds_no_tensors() -> None:
+    class Seen:
+        rows = 0
+
+    seen, kept = Seen(), []
+
+    def f(x: Any) -> Any:
+        seen.rows += x.shape[0]
+        kept.append(x.shape[0])
+        return x * seen.rows
+
+    counter = torch._dynamo.testing.CompileCounter()
+    compiled = torch.compile(f, backend=counter)
+    held = []
+    for n in (3, 4, 5, 6):
+        x = ones(n)
+        held.append(weakref.ref(x))
+        assert compiled(x).tolist() == [float(seen.rows)] * n
+        del x
+    gc.collect()
+    assert seen.rows == 18 and kept == [3, 4, 5, 6] and all(ref() is None for ref in held)
+    assert type(kept[-1] + 1) is int and type(2 * kept[-1]) is int
+
+
+def test_an_argument_that_gets_other_data() -> None:
+    def f(x: Any) -> Any:
+        n = x.shape[0]
+        x.data = ones(3)
+        return x * n
+
+    compiled = torch.compile(f, backend="eager", dynamic=True)
+    for shape in ((3, 4), (5, 4), (3, 4), (7,)):
+        assert compiled(ones(*shape)).tolist() == [float(shape[0])] * 3
+
+
 def test_gradients_and_writes_of_sizes_that_differ() -> None:
     def f(x: Any, w: Any) -> Any:
         x.add_(1)
@@ -184,3 +232,15 @@ def test_an_operator_without_rules_for_symbols_has_a_graph_for_each_size() -> No
         x = torch.randn(n, 1, 4, 4)
         assert torch.equal(compiled(x), pool(x))
     assert counter.frame_count in (2, 3)
+
+
+def test_a_number_where_no_symbol_can_be_has_a_graph_for_each() -> None:
+    def f(x: Any, n: int) -> Any:
+        return x**n * x.shape[0] + torch.tensor([n + 1])
+
+    for backend in ("eager", "aot_eager"):
+        counter = torch._dynamo.testing.CompileCounterWithBackend(backend)
+        compiled = torch.compile(f, backend=counter)
+        for m, n in ((3, 2), (4, 3), (5, 3), (5, 0), (5, 3)):
+            assert torch.equal(compiled(ones(m) * 2, n), f(ones(m) * 2, n))
+        assert counter.frame_count == 4

@@ -13,8 +13,8 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from flambeau._dynamo.segments import environment
-from flambeau._dynamo.segments.sizes import SizeInt, pattern
-from flambeau._dynamo.segments.values import thawed, values_in
+from flambeau._dynamo.segments.sizes import SIZES, SizeInt, pattern
+from flambeau._dynamo.segments.values import thawed, values_in, with_numbers
 from flambeau.codegen.runtime.memory import OWNED_ELSEWHERE
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor import fakes, storage
@@ -144,6 +144,22 @@ class Segment:
         )
         calls = tuple([(c.function, c.args, c.kwargs, c.made, c.grad, c.environment) for c in self.calls])
         return self.environment, self.grad, inputs, tuple([n for n, _ in self.ints]), calls
+
+    def specialize(self) -> None:
+        """Sizes and numbers that may differ between calls are those of this one from here on."""
+        self.dynamic.clear()
+        numbers = {number: int(given) for number, given in self.ints}
+        self.ints, calls, self.calls = [], self.calls, []
+        for call in calls:
+            args = with_numbers(call.args, numbers)
+            if call.function in SIZES and not values_in(args):
+                numbers[call.made[0][1]] = call.function(*thawed(args, numbers.__getitem__))
+            else:
+                self.calls.append(call._replace(args=args, kwargs=with_numbers(call.kwargs, numbers)))
+
+    def inputs(self) -> list[Any]:
+        """The values from outside, tensors before numbers."""
+        return [*[tensor for _, tensor, _, _ in self.outside], *[int(given) for _, given in self.ints]]
 
     def use(self) -> None:
         """Forget the tensors from outside that only a call wanted that was then not recorded."""

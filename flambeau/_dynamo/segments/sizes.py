@@ -16,7 +16,7 @@ from flambeau.base.locks import short_lock
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor.tensor import Tensor
 
-__all__ = ["Looking", "Recorded", "SizeInt", "numel_of", "pattern", "plain", "size_ints", "size_of"]
+__all__ = ["Looking", "Recorded", "SizeInt", "ended", "numel_of", "pattern", "plain", "size_ints", "size_of"]
 
 
 def size_of(tensor: Tensor, dim: int) -> int:
@@ -38,20 +38,34 @@ class Recorded(NamedTuple):
 
 class SizeInt(int):
     """An int. origin: (function, arguments) that give it, among these other SizeInts, tensors from outside and Recorded ones; or
-    the expression by which the program reaches it. segment, number: where it was last recorded.
+    the expression by which the program reaches it; None once the call that it was made in has ended: it is a number then.
+    call: all that were made in the same call. segment, number: where it was last recorded.
     """
 
     is_symbolic_size = True  # Size keeps it as it is
     origin: Any
+    call: list[SizeInt]
     segment: Any = None
     number: int = -1
 
     @staticmethod
-    def made(value: int, origin: Any) -> SizeInt:
-        """The int of this value and origin."""
+    def made(value: int, origin: Any, call: list[SizeInt]) -> SizeInt:
+        """The int of this value and origin, in a call."""
         found = SizeInt(value)
-        found.origin = origin
+        found.origin, found.call = origin, call
+        call.append(found)
         return found
+
+    def reads(self, tensor: Any) -> bool:
+        """Whether it is read from a tensor, which may be Recorded."""
+        return self.origin.__class__ is tuple and self.origin[0] in _READ and self.origin[1][0] == tensor
+
+    def stale(self) -> bool:
+        """Whether it was read from a tensor from outside that has become another since."""
+        if self.origin.__class__ is not tuple or not isinstance(self.origin[1][0], Tensor):
+            return False
+        function, (tensor, *dims) = self.origin
+        return max(dims, default=-1) >= tensor._layout.ndim or function(tensor, *dims) != self
 
     def __reduce__(self) -> Any:
         return int, (int(self),)
@@ -68,11 +82,15 @@ def _arithmetic(name: str, function: Callable[..., Any]) -> None:
 
     def forward(self: SizeInt, other: Any) -> Any:
         value = own(self, other)
-        return SizeInt.made(value, (function, (self, other))) if value.__class__ is int else value
+        return (
+            value if self.origin is None or value.__class__ is not int else self.made(value, (function, (self, other)), self.call)
+        )
 
     def backward(self: SizeInt, other: Any) -> Any:
         value = reflected(self, other)
-        return SizeInt.made(value, (function, (other, self))) if value.__class__ is int else value
+        return (
+            value if self.origin is None or value.__class__ is not int else self.made(value, (function, (other, self)), self.call)
+        )
 
     setattr(SizeInt, f"__{name}__", forward)
     setattr(SizeInt, f"__r{name}__", backward)
@@ -82,8 +100,17 @@ _ARITHMETIC = {name: getattr(operator, name) for name in ("add", "sub", "mul", "
 for _name, _function in _ARITHMETIC.items():
     _arithmetic(_name, _function)
 
+_READ = frozenset((size_of, numel_of))
+
 #: What calls that make sizes are recorded as.
-SIZES = frozenset((size_of, numel_of, *_ARITHMETIC.values()))
+SIZES = frozenset((*_READ, *_ARITHMETIC.values()))
+
+
+def ended(call: list[SizeInt]) -> None:
+    """The ints of a call are numbers from here on, and hold nothing of it alive."""
+    for given in call:
+        given.origin = given.segment = None
+    call.clear()
 
 
 def plain(given: Any) -> Any:

@@ -22,7 +22,7 @@ from flambeau._dynamo.segments import environment, tables
 from flambeau._dynamo.segments.become import become
 from flambeau._dynamo.segments.places import places_of
 from flambeau._dynamo.segments.segment import Call, Path, Segment
-from flambeau._dynamo.segments.sizes import Looking, Recorded, SizeInt, numel_of, plain, size_ints, size_of
+from flambeau._dynamo.segments.sizes import Looking, Recorded, SizeInt, ended, numel_of, plain, size_ints, size_of
 from flambeau._dynamo.segments.values import Unrecordable, frozen
 from flambeau._subclasses.fake_tensor import FakeTensorConverter, FakeTensorMode
 from flambeau.base import device as devices
@@ -58,9 +58,9 @@ class _Unseen(Exception):
 
 
 class Tracer(Observer):
-    """One call of a compiled function. compute(segment, inputs, numbers, tracer) gives the values of a segment with these
+    """One call of a compiled function. compute(segment, numbers, tracer) gives the values of a segment with these
     numbers; broke(reason, tracer) is told where a graph ends before the function does; dynamic(tensor) says which dimensions of
-    a tensor from outside may differ between calls.
+    a tensor from outside may differ between calls; ints: the SizeInts of the call.
     """
 
     def __init__(
@@ -68,8 +68,10 @@ class Tracer(Observer):
         compute: Callable[..., list[Any]],
         broke: Callable[[str, Tracer], None],
         dynamic: Callable[[Tensor], frozenset[int]] = lambda tensor: frozenset(),
+        ints: list[SizeInt] | None = None,
     ) -> None:
         self.compute, self.broke, self.dynamic = compute, broke, dynamic
+        self.ints: list[SizeInt] = [] if ints is None else ints
         self.looking = False  # whether sizes are SizeInts
         try:
             self.mode = _modes.pop()
@@ -148,10 +150,15 @@ class Tracer(Observer):
         segment, name = self.segment, function.__name__
         held_args, held_kwargs = frozen(args, self._number), frozen(kwargs, self._number)
         given, named = self._fake(args), self._fake(kwargs)
+        before = []
         if self.looking:
             given, named = plain(given), plain(named)
+            before = [(tensor, tensor._layout.shape) for tensor in _tensors((given, named))]
         with self.mode:
             made = call(given, named)
+        for tensor, shape in before:
+            if tensor._layout.shape != shape:
+                self._record_sizes(tensor)  # before the call that gives others
         self._check_outside((*args, *kwargs.values()))
         if made is None and tables.writes_only(name):
             segment.add(Call(function, held_args, held_kwargs, (), local.grad, places_of(sys._getframe(4))))
@@ -188,12 +195,19 @@ class Tracer(Observer):
             self.segment.dynamic[number] = dims
         return number
 
+    def _record_sizes(self, tensor: Tensor) -> None:
+        """The sizes that the program has read from a tensor without data are recorded, as it has others now."""
+        for given in list(self.ints):
+            if given.reads(self._held(tensor)):
+                self._number_of_int(given)
+
     def _number_of_int(self, given: SizeInt) -> int:
         """The number of a size: the calls that make it are recorded when another is given it."""
         segment, origin = self.segment, given.origin
         if given.segment is segment:
             return given.number
-        if origin.__class__ is not tuple or any(x.__class__ is Recorded and x.segment is not segment for x in origin[1]):
+        elsewhere = origin.__class__ is not tuple or any(x.__class__ is Recorded and x.segment is not segment for x in origin[1])
+        if elsewhere or given.stale():
             segment.add_int(given)
             return given.number
         function, args = origin
@@ -223,7 +237,7 @@ class Tracer(Observer):
             return shape
         held = self._held(tensor)
         made = [
-            SizeInt.made(n, (size_of, (held, dim))) if dim in dims and (n > 1 or dims.__class__ is frozenset) else n
+            SizeInt.made(n, (size_of, (held, dim)), self.ints) if dim in dims and (n > 1 or dims.__class__ is frozenset) else n
             for dim, n in enumerate(shape)
         ]
         return tuple.__new__(type(shape), made)
@@ -235,7 +249,7 @@ class Tracer(Observer):
             shape = self.sizes_of(args[0])
             return shape if dim is None else shape[plain(dim)] if dim.__class__ in (int, SizeInt) else made
         if name in ("numel", "nelement") and any(x.__class__ is SizeInt for x in self.sizes_of(args[0])):
-            return SizeInt.made(made, (numel_of, (self._held(args[0]),)))
+            return SizeInt.made(made, (numel_of, (self._held(args[0]),)), self.ints)
         return made
 
     def _held(self, tensor: Tensor) -> Any:
@@ -394,11 +408,10 @@ class Tracer(Observer):
                     "torch.compile: a tensor was written to by something the tracer doesn't see; call it under "
                     "torch.compiler.disable"
                 )
-        inputs: list[Any] = [*[tensor for _, tensor, _, _ in segment.outside], *[int(n) for _, n in segment.ints]]
         numbers = [number for _, number in living]
         self._begin()
         with environment.restored(segment.environment, segment.grad):
-            made = self.compute(segment, inputs, numbers, self)
+            made = self.compute(segment, numbers, self)
         self.count += 1
         for x in made:
             self._all_real("return", (x,), {})
@@ -418,6 +431,7 @@ class Tracer(Observer):
         finally:
             deferring.remove(self)
             _modes.append(self.mode)
+            ended(self.ints)
         for tensor in _tensors([result]):
             self._all_real("return", (tensor,), {})
         return plain(result) if self.looking and any(size_ints([result])) else result

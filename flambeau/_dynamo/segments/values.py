@@ -16,7 +16,7 @@ from flambeau.base.dtype import dtype
 from flambeau.base.layout import Size, layout, memory_format
 from flambeau.core.tensor.tensor import Tensor
 
-__all__ = ["Unrecordable", "frozen", "thawed", "values_in"]
+__all__ = ["Unrecordable", "frozen", "thawed", "values_in", "with_numbers"]
 
 _ATOMS = frozenset((NoneType, bool, int, str, bytes, EllipsisType, dtype, layout, memory_format))
 _VALUE, _FLOAT, _COMPLEX, _SLICE, _DICT, _RANGE = "value", "float", "complex", "slice", "dict", "range"
@@ -35,6 +35,8 @@ def frozen(given: Any, number: Callable[[Any], int]) -> Any:
     kind = given.__class__
     if kind in _ATOMS:
         return kind, given
+    if kind is SizeInt and given.origin is None:
+        return int, int(given)
     if kind is SizeInt or kind is Recorded:
         return _VALUE, number(given)
     if kind is device:
@@ -75,6 +77,16 @@ def thawed(value: Any, tensor: Callable[[int], Any]) -> Any:
         return {key: thawed(x, tensor) for key, x in value[1:]}
     made = _MADE.get(kind) if kind.__class__ is str else None
     return value[1] if made is None else made([thawed(x, tensor) for x in value[1:]])
+
+
+def with_numbers(value: Any, numbers: dict[int, int]) -> Any:
+    """What was frozen, with ints in the place of the values that these are."""
+    kind = value[0]
+    if kind == _VALUE:
+        return (int, numbers[value[1]]) if value[1] in numbers else value
+    if kind == _DICT:
+        return (kind, *[(key, with_numbers(x, numbers)) for key, x in value[1:]])
+    return (kind, *[with_numbers(x, numbers) for x in value[1:]]) if kind == _SLICE or kind in _MADE else value
 
 
 def _size(items: list[Any]) -> Any:

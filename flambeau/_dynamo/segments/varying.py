@@ -28,8 +28,8 @@ class Varying:
         self.known, self._before = known, dict(known)
         self.at_once = dynamic is True or (dynamic is None and not config.assume_static_by_default)
         self.later = dynamic is None and config.automatic_dynamic_shapes
-        self.found: dict[int, frozenset[int]] = {}  # by tensors' identities
-        self.numbers = False
+        self.found: dict[int, tuple[Any, frozenset[int]]] = {}  # by tensors' identities, for tensors of that shape
+        self.ints: list[SizeInt] = []
 
     def forget(self) -> None:
         """What this call was the first to tell is not known: there is no graph of it."""
@@ -38,17 +38,18 @@ class Varying:
 
     def of(self, tensor: Tensor) -> frozenset[int]:
         """The dimensions of a tensor whose sizes may differ."""
-        return self.found.get(id(tensor), _NONE)
+        shape, dims = self.found.get(id(tensor), _UNKNOWN)
+        return dims if shape == tensor._layout.shape else _NONE
 
     def variable(self, tensor: Tensor, source: str) -> frozenset[int]:
         """The same of a tensor that a graph gave, and that the program reaches by this expression."""
         if id(tensor) not in self.found and (self.at_once or self.later):
-            self.found[id(tensor)] = _NONE
+            self.found[id(tensor)] = _UNKNOWN
             self._tensor(tensor, source)
         return self.of(tensor)
 
     def arguments(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """The arguments, with SizeInts in the place of numbers that may differ."""
+        """The arguments, with SizeInts, which `ints` has then, in the place of numbers that may differ."""
         if not (self.at_once or self.later or _any_marked((*args, *kwargs.values()))):
             return args, kwargs
         names = _names(function, len(args))
@@ -57,7 +58,7 @@ class Varying:
             for i, (name, x) in enumerate(zip(names, args))
         ]
         named = {key: self._look(x, f"L['{key}']") for key, x in kwargs.items()}
-        return (tuple(made), named) if self.numbers else (args, kwargs)
+        return (tuple(made), named) if self.ints else (args, kwargs)
 
     def _look(self, x: Any, source: str, top: bool = True) -> Any:
         kind = x.__class__
@@ -77,6 +78,8 @@ class Varying:
     def _tensor(self, tensor: Tensor, source: str) -> None:
         shape = tensor._layout.shape
         before = self.known.get(source)
+        if before.__class__ is int:
+            before = None
         if before is None or len(before) != len(shape):
             self.known[source] = before = shape if before is None else (None,) * len(shape)  # another rank tells nothing of sizes
             changed = frozenset[int]()
@@ -96,7 +99,7 @@ class Varying:
             self.known[source] = tuple([None if d in marked else n for d, n in enumerate(self.known[source])])
         found = frozenset([d for d in wanted if shape[d] > 1])
         if found:
-            self.found[id(tensor)] = found
+            self.found[id(tensor)] = shape, found
 
     def _int(self, x: int, source: str) -> Any:
         if config.specialize_int:
@@ -105,12 +108,12 @@ class Varying:
         if before is not None and before != x and self.later:
             self.known[source] = before = None
         if before is None or (self.at_once and x not in (0, 1)):
-            self.numbers = True
-            return SizeInt.made(x, source)
+            return SizeInt.made(x, source, self.ints)
         return x
 
 
 _NONE: frozenset[int] = frozenset()
+_UNKNOWN = (None, _NONE)
 
 
 def _any_marked(values: Any) -> bool:
