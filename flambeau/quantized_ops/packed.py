@@ -6,6 +6,7 @@ the sums of its rows. Stands on ops.quantized; used by the other modules of this
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,9 +25,15 @@ class PackedParams:
     """What all of them have in common."""
 
     kind = ""
+    weight: Any  # a copy: writes to what was packed, or to what `unpack` gives, don't reach it
+    _bias: Any = None  # what was given: writes to it count
+
+    def unpack(self) -> Any:
+        """(weight, bias)."""
+        return _copied(self.weight), self._bias
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return self  # nothing in it changes
+        return self  # its weight doesn't change, and copies share their bias in PyTorch
 
     def __repr__(self) -> str:
         return f"<torch.ScriptObject of {self.kind}>"
@@ -35,16 +42,31 @@ class PackedParams:
         return f"__torch__.torch.classes.{self.kind}"
 
 
+def _copied(weight: Any) -> Any:
+    return weight.clone(memory_format=torch.preserve_format)
+
+
 def weights_of(rows: Any, weight: Any, bias: Any, groups: int = 1) -> Weights:
     """What kernels read of a quantized weight, whose integers are `rows`: (output channels, all else)."""
     scales, zeros = scales_and_zeros(weight)
-    flat = rows.reshape(rows.shape[0], -1)
+    flat = rows.reshape(rows.shape[0], math.prod(rows.shape[1:]))
     sums, whole = flat.sum(1, dtype=torch.int32), None
     if bool(zeros.any()):
         whole = zeros.to(torch.int32).expand(rows.shape[0]).contiguous()
         sums = sums - whole * flat.shape[1]
-    floats = None if bias is None else bias.detach().to(torch.float32).contiguous()
-    return Weights(packed_rows(flat), flat.shape[1], groups, scales.contiguous(), sums, floats, whole)
+    return Weights(packed_rows(flat), flat.shape[1], groups, scales.contiguous(), sums, _numbers(bias), whole)
+
+
+def weights_by_channel(integers: Any, weight: Any, bias: Any) -> Weights:
+    """The same of a weight (channels, 1, taps...) of which each channel has its own."""
+    scales, zeros = scales_and_zeros(weight)
+    taps = (integers.flatten(1).to(torch.int16) - zeros.to(torch.int16).reshape(-1, 1)).t().contiguous()
+    sums = taps.sum(0, dtype=torch.int32)
+    return Weights(taps, taps.shape[0], 1, scales.contiguous(), sums, _numbers(bias), None, depthwise=True)
+
+
+def _numbers(bias: Any) -> Any:
+    return None if bias is None else bias.detach().to(torch.float32).contiguous()
 
 
 def scales_and_zeros(weight: Any) -> tuple[Any, Any]:
@@ -61,11 +83,7 @@ class LinearParams(PackedParams):
     kind = "quantized.LinearPackedParamsBase"
 
     def __init__(self, weight: Any, bias: Any) -> None:
-        self.weight, self._bias = weight, bias
-
-    def unpack(self) -> tuple[Any, Any]:
-        """(weight, bias)."""
-        return self.weight, self._bias
+        self.weight, self._bias = _copied(weight), bias
 
     def bias(self) -> Any:
         """The bias, or None."""
@@ -117,16 +135,12 @@ class ConvParams(PackedParams):
         output_padding: Sequence[int] = (),
         transposed: bool = False,
     ) -> None:
-        self.dims, self.weight, self._bias = dims, weight, bias
+        self.dims, self.weight, self._bias = dims, _copied(weight), bias
         self._stride, self._padding, self._dilation = list(stride), list(padding), list(dilation)
         self._output_padding = list(output_padding) or [0] * dims
         self._groups, self._transposed = groups, transposed
         self.kind = f"quantized.Conv{max(dims, 2)}dPackedParamsBase"
         self.geometries: dict[Any, Any] = {}  # what calls need, by the layout of their input
-
-    def unpack(self) -> tuple[Any, Any]:
-        """(weight, bias)."""
-        return self.weight, self._bias
 
     def bias(self) -> Any:
         """The bias, or None."""
@@ -173,7 +187,10 @@ class ConvParams(PackedParams):
             taps = integers.shape[2:]
             turned = integers.reshape(self._groups, -1, integers.shape[1], *taps).transpose(1, 2)  # type: ignore[attr-defined]
             integers = turned.reshape(-1, turned.shape[2], *taps).flip(list(range(2, 2 + self.dims)))
-        integers, groups = _merged(integers, self._groups, scales_and_zeros(self.weight)[1])
+        zeros = scales_and_zeros(self.weight)[1]
+        if 1 < self._groups == integers.shape[0] and integers.shape[1] == 1 and bool((zeros.abs() < 1 << 14).all()):
+            return weights_by_channel(integers, self.weight, self._bias)
+        integers, groups = _merged(integers, self._groups, zeros)
         return weights_of(integers.movedim(1, -1), self.weight, self._bias, groups)  # type: ignore[attr-defined]
 
 
@@ -200,11 +217,11 @@ class EmbeddingParams(PackedParams):
     kind = "quantized.EmbeddingPackedParamsBase"
 
     def __init__(self, weight: Any) -> None:
-        self.weight = weight
+        self.weight = _copied(weight)
 
     def unpack(self) -> Any:
         """The table."""
-        return self.weight
+        return _copied(self.weight)
 
     def bit_rate(self) -> int:
         """8 or 4."""

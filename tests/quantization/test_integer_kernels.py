@@ -118,6 +118,8 @@ CONVOLUTIONS = [
     (2, 20, 4, 1, 3, 1, 4, 1),
     (3, 4, 6, 2, 2, 1, 1, 1),
     (3, 6, 6, 6, 3, 2, 1, 1),
+    (1, 43, 43, 43, 3, 1, 4, 2),
+    (2, 107, 107, 107, 5, 2, 2, 1),
 ]
 
 
@@ -140,7 +142,9 @@ def test_convolutions_are_exact(how, case):
         assert torch.equal(strided.int_repr(), made.int_repr())
 
 
-@pytest.mark.parametrize("stride, padding, dilation, groups", [(1, 0, 1, 1), (2, 1, 1, 2), (3, 2, 2, 1), (2, 3, 1, 4)])
+@pytest.mark.parametrize(
+    "stride, padding, dilation, groups", [(1, 0, 1, 1), (2, 1, 1, 2), (3, 2, 2, 1), (2, 3, 1, 4), (2, 1, 1, 8)]
+)
 def test_transposed_convolutions_are_exact(stride, padding, dilation, groups):
     x, w, bias = quantized((2, 8, 6, 5)), weight((8, 8 // groups, 3, 3)), torch.randn(8)
     more = [stride - 1] * 2
@@ -162,7 +166,46 @@ def test_what_does_not_fit_is_refused():
         q.linear(quantized((2, 5)), q.linear_prepack(weight((3, 4)), None), 1.0, 0)
 
 
+def test_convolutions_by_channel_take_signed_bytes_and_channels_of_their_own():
+    """Each channel has a scale and a zero point; the numbers of threads make no difference."""
+    w = torch._make_per_channel_quantized_tensor(
+        torch.randint(-128, 128, (70, 1, 3, 3), dtype=torch.int8), torch.rand(70) + 0.5, torch.randint(-99, 99, (70,)), 0
+    )
+    x = quantized((3, 70, 20, 21), 0.25, -128, torch.qint8)
+    packed = q.conv2d_prepack(w, None, [1, 2], [1, 0], [1, 1], 70)
+    zeros = w.q_per_channel_zero_points().double().reshape(-1, 1, 1, 1)
+    sums = F.conv2d(whole(x), w.int_repr().double() - zeros, None, (1, 2), (1, 0), 1, 70).numpy().astype(np.float32)
+    units = w.q_per_channel_scales().numpy().astype(np.float32).reshape(-1, 1, 1) * np.float32(0.25)
+    wanted = np.clip(np.rint(sums * (units / np.float32(900.0))) + np.float32(11), -128, 127)
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            assert np.array_equal(q.conv2d.new(x, packed, 900.0, 11).int_repr().numpy(), wanted)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_packed_weights_are_copies():
+    """Of a weight; a bias is the tensor that was given."""
+    one, nothing = (
+        torch._make_per_tensor_quantized_tensor(torch.full((4, 64, 1, 1), n, dtype=torch.int8), 1.0, 0) for n in (1, 0)
+    )
+    x, bias = torch._make_per_tensor_quantized_tensor(torch.ones(1, 64, 1, 1, dtype=torch.uint8), 1.0, 0), torch.zeros(4)
+    images = q.conv2d_prepack(one, bias, [1, 1], [0, 0], [1, 1], 1)
+    rows = q.linear_prepack(one.flatten(1), bias)
+    one.copy_(nothing)
+    for packed in (images, rows):
+        packed.unpack()[0].fill_(0)
+        assert packed.unpack()[0].dequantize().sum() == 256
+    bias.fill_(3)
+    assert q.conv2d.new(x, images, 1.0, 0).int_repr().flatten().tolist() == [67] * 4
+    assert q.linear(x.flatten(1), rows, 1.0, 0).int_repr().flatten().tolist() == [67] * 4
+
+
 def test_no_rows():
+    nothing = q.linear_prepack(weight((0, 4)), None)
+    assert q.linear(quantized((2, 4)), nothing, 1.0, 0).shape == q.linear_dynamic(torch.ones(2, 4), nothing).shape == (2, 0)
     packed, x = q.linear_prepack(weight((3, 4)), torch.ones(3)), quantized((2, 0, 4))
     assert q.linear(x, packed, 1.0, 0).shape == q.linear_dynamic(x.dequantize(), packed).shape == (2, 0, 3)
 

@@ -14,6 +14,7 @@ from flambeau.codegen.kernel import Kernel, vector
 
 #: How bytes are multiplied: by VNNI, by ARM's signed dot products, as pairs of 16-bit integers by x86, or by anything.
 VNNI, SIGNED, PAIRS, PLAIN = "vnni", "signed", "pairs", "plain"
+CHANNELS = "channels"  # each channel by weights of its own, as depthwise.py does
 SEVEN_BITS = "seven bits"  # by x86, of activations below 128: pairs of products then fit into 16 bits
 MOST_ROWS = 3
 STORED = 4  # sums that a tile stores in each row

@@ -6,7 +6,7 @@ with the zero point for what is outside of the image, or as numbers that are qua
 as they were packed, (n, k) bytes, each group's behind the other's. Of the sums are taken what the activations' zero point adds to
 them, a number for each column, and what the weights' do; then they are scaled, get the bias, and are rounded.
 
-Stands on dots.py; steps.py plans with it.
+Stands on dots.py; depthwise.py has tasks of another kind, and steps.py plans with both.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Form(NamedTuple):
     result: str
 
 
-class _Task:
+class Task:
     """Emits the work on a task, number `index` of the range."""
 
     def __init__(self, f: Kernel, form: Form, index: Value) -> None:
@@ -84,7 +84,7 @@ class _Task:
         if quick:
             self._clear_ends()
         if form.result != "sums":
-            self._factors()
+            self.factors_of_columns()
         with f.loop(0, self.across, c["block"]) as block:
             columns = f.minimum(c["block"], self.across - block)
             with f.loop(0, self.down, form.rows) as i:
@@ -97,7 +97,7 @@ class _Task:
                     operands = (c["depth"], a, c["depth"], last, b, c["depth"], columns - j, goal, self.sums_row())
                     self._multiply(operands)
                 with f.loop(0, last + 1) as row:
-                    self._finish(block, i + row, f.at("i32", self.sums, row * self.sums_row()), columns)
+                    self.finish(block, i + row, f.at("i32", self.sums, row * self.sums_row()), columns)
 
     def _multiply(self, operands: tuple[Value, ...]) -> None:
         if self.seven_bits is None:
@@ -235,7 +235,7 @@ class _Task:
 
     # ---------------------------------------------------------------- results
 
-    def _factors(self) -> None:
+    def factors_of_columns(self) -> None:
         """What sums of the task's columns are multiplied by, and what is added before that (or after it, for floats)."""
         f, c, form, lanes = self.f, self.c, self.form, self.lanes
         wide = vector("float", lanes)
@@ -258,7 +258,7 @@ class _Task:
             less = column(vector("i32", lanes), SUMS) * f.splat(f.convert(zero, "i32", "trunc"), lanes)
             f.store(less, self.factors, j * 3 + 2 * lanes, align=4)
 
-    def _finish(self, block: Value, row: Value, sums: Value, columns: Value) -> None:
+    def finish(self, block: Value, row: Value, sums: Value, columns: Value) -> None:
         """A row of sums into the result."""
         f, c, form, lanes = self.f, self.c, self.form, self.lanes
         item = {"codes": "i8", "floats": "float", "sums": "i32"}[form.result]
@@ -314,7 +314,7 @@ def product_kernel(form: Form) -> str:
     """The range is tasks; its constants are CONSTANTS."""
     f = Kernel()
     with f.loop(f["begin"], f["end"]) as index:
-        _Task(f, form, index).emit()
+        Task(f, form, index).emit()
     quick = dots.quicker(form.how)
     more = [dots.tile(quick, form.rows, "quick_dots")] if quick else []
     return module(dots.tile(form.how, form.rows), *more, f)

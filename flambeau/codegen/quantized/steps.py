@@ -1,4 +1,7 @@
-"""Products and convolutions of quantized activations as steps of plans. Stands on integer_products.py, which is their kernel."""
+"""Products and convolutions of quantized activations as steps of plans.
+
+Stands on integer_products.py and depthwise.py, which have their kernels.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import NamedTuple
 
 from flambeau.codegen.cpu import second_level_bytes, vector_bytes
 from flambeau.codegen.plan import Phase
-from flambeau.codegen.quantized import dots
+from flambeau.codegen.quantized import depthwise, dots
 from flambeau.codegen.quantized import integer_products as kernels
 from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.targets.cpu import CPU
@@ -43,7 +46,8 @@ def rows(count: int) -> Geometry:
 
 class IntegerProduct(NamedTuple):
     """The product of an input's patches (`strides` of images, planes, lines and pixels, whose channels lie side by side) and rows
-    of weights: `columns` for each of `groups`, of k bytes each, `depth` bytes apart.
+    of weights: `columns` for each of `groups`, of k bytes each, `depth` bytes apart. depthwise: each column is the product of the
+    one channel that has its number, and weights are (k taps, columns).
 
     source: "unsigned", "signed" or "floats"; result: "codes", "floats" or "sums"; one_scale: of all columns. Slots: the result,
     the input, weights, scales, sums, the bias and zero points, if there are any; scalars are those of the kernel.
@@ -62,6 +66,7 @@ class IntegerProduct(NamedTuple):
     one_scale: bool
     bias: bool
     zeros: bool
+    depthwise: bool = False
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -110,7 +115,8 @@ def product_phases(*fields: object) -> tuple[list[Phase], int]:
     threads, lanes, g = planned_threads(), vector_bytes() // 4, p.geometry
     task_rows, task_columns, block = _sizes(p, threads)
     merged = g.dilation[2] == 1 and p.strides[3] == p.channels
-    sums = _up(task_rows * p.depth + kernels.SLACK, 64)
+    inputs = depthwise.working_bytes(p.k, task_columns) if p.depthwise else task_rows * p.depth + kernels.SLACK
+    sums = _up(inputs, 64)
     factors = _up(sums + 4 * dots.MOST_ROWS * (block + dots.STORED + lanes), 64)
     totals = _up(factors + 4 * 3 * (task_columns + lanes), 64)
     each = _up(totals + 4 * task_rows, 64) + 64
@@ -122,9 +128,11 @@ def product_phases(*fields: object) -> tuple[list[Phase], int]:
         *(*g.stride, *g.padding, *g.dilation),
         *(each, sums, factors, totals),
     )
-    form = kernels.Form(dots.way(), min(p.rows, dots.MOST_ROWS), p.source, p.bias, p.zeros, p.result)
+    how = dots.CHANNELS if p.depthwise else dots.way()
+    form = kernels.Form(how, 1 if p.depthwise else min(p.rows, dots.MOST_ROWS), p.source, p.bias, p.zeros, p.result)
+    kernel = depthwise.depthwise_kernel(form) if p.depthwise else kernels.product_kernel(form)
     total = tasks_rows * tasks_columns * p.groups
-    return [Phase(kernels.product_kernel(form), total, total if p.work <= SERIAL else 1, constants)], threads * each
+    return [Phase(kernel, total, total if p.work <= SERIAL else 1, constants)], threads * each
 
 
 CPU.lowers(IntegerProduct)(product_phases)

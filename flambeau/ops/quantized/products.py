@@ -25,7 +25,8 @@ _plans: dict[Any, Callable] = register_cache({})
 
 class Weights(NamedTuple):
     """Rows of a weight's integers (all groups', whole steps of a tile), of k bytes; scales (float32, one or one for each row),
-    sums of rows without their zero points (int32), bias (float32) or None, zero points (int32) or None if all are 0.
+    sums of rows without their zero points (int32), bias (float32) or None, zero points (int32) or None if all are 0. depthwise:
+    the integers are (k taps, channels) of int16, without their zero points.
     """
 
     codes: Tensor
@@ -35,11 +36,12 @@ class Weights(NamedTuple):
     sums: Tensor
     bias: Tensor | None
     zeros: Tensor | None
+    depthwise: bool = False
 
     @property
     def columns(self) -> int:
         """Rows of each group."""
-        return self.codes._layout.shape[0] // self.groups
+        return self.codes._layout.shape[1] if self.depthwise else self.codes._layout.shape[0] // self.groups
 
 
 def packed_rows(codes: Tensor) -> Tensor:
@@ -62,7 +64,7 @@ def multiply(x: Tensor, w: Weights, out: Layout, result: str, scalars: Sequence[
         given.append(w.bias)
     if w.zeros is not None:
         given.append(w.zeros)
-    key = "quantized product", result, bias, geometry, w.k, w.groups, out, *[y._layout for y in given]
+    key = "quantized product", result, bias, geometry, w.k, w.groups, w.depthwise, out, *[y._layout for y in given]
     launch = _plans.get(key)
     if launch is None:
         step = _step(x._layout, w, result, geometry, bias)
@@ -79,7 +81,5 @@ def _step(x: Layout, w: Weights, result: str, geometry: Geometry | None, bias: b
         image, _, *others = x.strides
         images, strides, channels = x.shape[0], (image, *others), x.shape[1] // w.groups  # type: ignore[assignment]
     depth, one_scale = w.codes._layout.shape[1], w.scales._layout.numel == 1
-    zeros = w.zeros is not None
-    return IntegerProduct(
-        images, geometry, strides, channels, w.columns, w.groups, w.k, depth, source, result, one_scale, bias, zeros
-    )
+    zeros, sizes = w.zeros is not None, (w.columns, w.groups, w.k, w.k if w.depthwise else depth)
+    return IntegerProduct(images, geometry, strides, channels, *sizes, source, result, one_scale, bias, zeros, w.depthwise)
