@@ -62,6 +62,8 @@ class Attributes(Gradients):
         if cls is super:
             return self._attribute_of_super(o, name)
         if cls in OF_CONTEXTS:
+            if name == "old_value":
+                self.refuse("the value of a context variable is read from a token")
             return getattr(o, name)
         if cls is FunctionType or cls is MethodType or cls is functools.partial or is_a(o, C_FUNCTIONS):
             if cls is FunctionType and name in _OF_FUNCTIONS and self.of_environment(o):
@@ -225,6 +227,8 @@ class Attributes(Gradients):
 
     def _attribute_of_module(self, o: ModuleType, name: str) -> Any:
         mine = self.of_environment(o) and not self.is_written(o.__dict__, name)
+        if mine:
+            self.guards.class_of(o, f"the class of the module {o.__name__}")
         try:
             value = getattr(o, name)  # which may make it
         except AttributeError:

@@ -123,6 +123,8 @@ class Recorder(Calls):
             "set_global": functools.partial(self._set_global, f.__globals__),
             "imported": functools.partial(self._imported, f.__globals__),
         }
+        if CellType() in cells.values():  # cells are compared by what they hold
+            self.refuse(f"a variable around {f.__qualname__} has no value yet")
         closure = []
         for name in made.free:
             hook = made.hook_of(name)
@@ -143,13 +145,13 @@ class Recorder(Calls):
                 return value
             if self.reason is None:
                 self.guards.item(names, name, f"the global {name}", self._kept(value))
-        elif name in known:
-            value = known[name]
+        else:
             if self.reason is None:
                 self.guards.item(names, name, f"the global {name}")
                 self.guards.item(known, name, f"the builtin {name}")
-        else:
-            raise NameError(f"name '{name}' is not defined")
+            if name not in known:
+                raise NameError(f"name '{name}' is not defined", name=name)
+            value = known[name]
         return self.reach(value)
 
     def _free(self, cells: dict[str, CellType], name: str, value: Any) -> Any:

@@ -168,7 +168,13 @@ class Rules(Operators):
     def _copy(self, value: Any, memo: dict[int, Any] | None) -> Any:
         """memo: copies by the addresses of what they are of; None: parts are taken as they are."""
         cls = type(value)
-        if cls in IMMUTABLE or is_a(value, (type, FunctionType, enum.Enum)):
+        hook = "__copy__" if memo is None else "__deepcopy__"
+        if cls in IMMUTABLE or is_a(value, (type, FunctionType)):
+            return value
+        if is_a(value, enum.Enum):
+            self._pinned_class(value)
+            if in_class(cls, hook) is not in_class(enum.Enum, hook):
+                raise _Unknown(cls.__qualname__)
             return value
         if memo is not None and id(value) in memo:
             return memo[id(value)]
@@ -204,7 +210,7 @@ class Rules(Operators):
             raise _Unknown(cls.__qualname__)
         if in_class(cls, "__new__") is not object.__new__ and cls is not SimpleNamespace:
             raise _Unknown(cls.__qualname__)
-        method = self._attribute_or(value, "__copy__" if memo is None else "__deepcopy__")
+        method = self._attribute_or(value, hook)
         if method is not ABSENT or in_class(cls, "__setstate__") is not ABSENT:
             raise _Unknown(cls.__qualname__)
         for name in ("__reduce_ex__", "__class__"):  # which code of the program may answer

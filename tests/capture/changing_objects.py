@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import abc
 import collections
+import contextvars
+import copy
+import enum
 import functools
 import math
 import struct
@@ -271,6 +274,66 @@ def class_of_a_descriptor() -> Any:
             return 3
 
     return _described(lambda descriptor, cls: setattr(descriptor, "__class__", Three))
+
+
+def class_of_a_module() -> Any:
+    class Other(types.ModuleType):
+        def __getattribute__(self, name: str) -> Any:
+            return 3 if name == "k" else super().__getattribute__(name)
+
+    module = types.ModuleType("_module")
+    module.k = 2  # type: ignore[attr-defined]
+    return lambda x: x * module.k, _ones, lambda: setattr(module, "__class__", Other)  # type: ignore[attr-defined]
+
+
+def variable_without_a_value() -> Any:
+    later = 1
+    del later
+
+    def f(x: Any) -> Any:
+        try:
+            return x * later
+        except NameError:
+            return x * 3
+
+    def change() -> None:
+        nonlocal later
+        later = 2
+
+    return f, _ones, change
+
+
+def global_that_is_set_later() -> Any:
+    def f(x: Any) -> Any:
+        try:
+            return x * _set_later  # type: ignore[name-defined]
+        except NameError:
+            return x * 3
+
+    own = globals()
+    return f, _ones, lambda: own.update(_set_later=2), _ones, lambda: own.pop("_set_later")
+
+
+def copies_of_a_member() -> Any:
+    class Color(enum.Enum):
+        RED = 2
+        BLUE = 3
+
+    change = lambda: setattr(Color, "__deepcopy__", lambda self, memo: Color.BLUE)
+    return lambda x: x * copy.deepcopy(Color.RED).value, _ones, change
+
+
+def value_in_a_token() -> Any:
+    variable: contextvars.ContextVar[float] = contextvars.ContextVar("variable")
+    variable.set(2.0)
+
+    def f(x: Any) -> Any:
+        token = variable.set(5.0)
+        before = token.old_value
+        variable.reset(token)
+        return x * before
+
+    return f, _ones, lambda: variable.set(3.0)
 
 
 OF_OBJECTS = [value for name, value in list(globals().items()) if type(value) is types.FunctionType and not name.startswith("_")]
