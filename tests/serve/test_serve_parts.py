@@ -21,6 +21,7 @@ from flambeau.serve.handlers.completions import certain
 from flambeau.serve.handlers.generation import GenerationService, TextModel
 from flambeau.serve.handlers.programs import ProgramService, bucket_sizes
 from flambeau.serve.handlers.tensors import Spec, from_lists
+from flambeau.serve.handlers.texts import TextService, of_like_length
 from flambeau.serve.pool import Worker
 from flambeau.serve.settings import ModelSettings, Wrong, converted, model_from_argument, read_file
 from flambeau.serve.tickets import Ticket
@@ -307,3 +308,27 @@ def test_what_a_worker_answered_before_it_died_is_read() -> None:
         return ticket.future.result()[1], list(lost[0].tickets)
 
     assert asyncio.run(run()) == (b"answered", ["2"])
+
+
+def test_texts_of_like_length_are_computed_together() -> None:
+    """Each is filled up to the longest of its call, so that a long one costs only those beside it."""
+    lengths = [40, 3, 20, 3, 41, 2, 3, 3, 2, 3, 3, 40, 21, 3]
+    groups = of_like_length(["x" * length for length in lengths])
+    assert sorted(at for group in groups for at in group) == list(range(len(lengths)))
+    assert [[lengths[at] for at in group] for group in groups] == [[2, 2, 3, 3, 3, 3, 3, 3], [3, 20, 21, 40, 40, 41]]
+    assert of_like_length([]) == []
+    assert of_like_length(["abcdefg", "a"]) == [[1, 0]]  # few are computed by one call
+
+    calls = []
+
+    def encode(texts: list[str]) -> torch.Tensor:
+        calls.append(list(texts))
+        return torch.tensor([[float(len(text)), float(ord(text[0]))] for text in texts])
+
+    service = TextService(encode, 32, vectors=True)
+    texts = [chr(ord("a") + at) * length for at, length in enumerate(lengths)]
+    bodies = [json.dumps(texts[:5]), *map(json.dumps, texts[5:])]
+    answers = service.answer([Item(str(at), "predict", body.encode()) for at, body in enumerate(bodies)])
+    found = [json.loads(answer.body) for answer in answers]
+    assert [*found[0], *found[1:]] == [[float(length), float(ord(text[0]))] for length, text in zip(lengths, texts)]
+    assert sorted(map(len, calls)) == [6, 8]

@@ -18,6 +18,7 @@ from flambeau.serve.handlers.tensors import KServe
 from flambeau.serve.service import Service, attempt, failure
 
 MOST_TEXTS = 2048  # of a request, as OpenAI's
+ENOUGH = 8  # texts to a call: more of another length cost more in filling up than a call costs
 
 
 def texts_of(content: Any) -> tuple[list[str], bool]:
@@ -36,6 +37,18 @@ def texts_of(content: Any) -> tuple[list[str], bool]:
     if isinstance(content, list) and content and all(isinstance(one, (int, list)) for one in content):
         raise Refused(400, "tokens aren't taken: send texts")
     raise Refused(400, 'expected a text or a list of texts, or {"input": ...} with these')
+
+
+def of_like_length(texts: Sequence[str]) -> list[list[int]]:
+    """The places of texts, the shortest first, in groups for one call each, in which texts are filled up to the longest: from
+    ENOUGH texts on, a group takes none that is more than a quarter longer than its first.
+    """
+    groups: list[list[int]] = []
+    for at in sorted(range(len(texts)), key=lambda at: len(texts[at])):
+        if not groups or (len(groups[-1]) >= ENOUGH and 4 * len(texts[at]) > 5 * len(texts[groups[-1][0]])):
+            groups.append([])
+        groups[-1].append(at)
+    return groups
 
 
 class TextService(Service):
@@ -109,11 +122,15 @@ class TextService(Service):
         if not asked:
             return []
         texts = [text for _, own in asked for text in own]
+        found: list[Any] = [None] * len(texts)
         try:
-            with torch.inference_mode():
-                found = list(self.function(texts))
-            if len(found) != len(texts):
-                raise TypeError(f"{len(found)} results for {len(texts)} texts")
+            for group in of_like_length(texts):
+                with torch.inference_mode():
+                    results = list(self.function([texts[at] for at in group]))
+                if len(results) != len(group):
+                    raise TypeError(f"{len(results)} results for {len(group)} texts")
+                for at, result in zip(group, results):
+                    found[at] = result
         except Exception as problem:
             if len(asked) > 1:
                 return [answer for one in asked for answer in self.computed([one])]
