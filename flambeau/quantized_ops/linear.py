@@ -83,7 +83,7 @@ def dynamic(X: Any, packed: Any, reduce_range: bool = False, relu: bool = False)
         return half(X, packed, relu)
     rows = _rows(X)
     if not rows.numel():
-        return F.linear(X.detach(), packed.rows.codes[:, : X.shape[-1]].to(float32), packed.bias())
+        return F.linear(X.detach(), codes(packed.weight).to(float32), packed.bias())
     scale, zero_point = _choose_qparams_per_tensor(rows, reduce_range)
     least = 0.0 if relu else -math.inf
     scalars = scale, zero_point, _inverse(scale), 1.0, 0.0, least, 127.0 if reduce_range else 255.0

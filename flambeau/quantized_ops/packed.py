@@ -54,7 +54,8 @@ def weights_of(rows: Any, weight: Any, bias: Any, groups: int = 1) -> Weights:
     if bool(zeros.any()):
         whole = zeros.to(torch.int32).expand(rows.shape[0]).contiguous()
         sums = sums - whole * flat.shape[1]
-    return Weights(packed_rows(flat), flat.shape[1], groups, scales.contiguous(), sums, _numbers(bias), whole)
+    columns = flat.shape[0] // groups
+    return Weights(packed_rows(flat, groups), flat.shape[1], columns, groups, scales.contiguous(), sums, _numbers(bias), whole)
 
 
 def weights_by_channel(integers: Any, weight: Any, bias: Any) -> Weights:
@@ -62,7 +63,7 @@ def weights_by_channel(integers: Any, weight: Any, bias: Any) -> Weights:
     scales, zeros = scales_and_zeros(weight)
     taps = (integers.flatten(1).to(torch.int16) - zeros.to(torch.int16).reshape(-1, 1)).t().contiguous()
     sums = taps.sum(0, dtype=torch.int32)
-    return Weights(taps, taps.shape[0], 1, scales.contiguous(), sums, _numbers(bias), None, depthwise=True)
+    return Weights(taps, *taps.shape, 1, scales.contiguous(), sums, _numbers(bias), None, depthwise=True)
 
 
 def _numbers(bias: Any) -> Any:

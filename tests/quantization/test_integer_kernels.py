@@ -120,6 +120,7 @@ CONVOLUTIONS = [
     (3, 6, 6, 6, 3, 2, 1, 1),
     (1, 43, 43, 43, 3, 1, 4, 2),
     (2, 107, 107, 107, 5, 2, 2, 1),
+    (2, 66, 42, 2, 3, 1, 1, 1),
 ]
 
 
@@ -289,7 +290,7 @@ def test_nothing_is_read_past_an_operand():
         ("x86_64-unknown-linux-gnu", "+avx512f,+avx512bw,+avx512vl,+avx512dq", dots.PAIRS, 64, "vpmaddubsw"),
         ("x86_64-unknown-linux-gnu", "+sse4.1", dots.PAIRS, 16, "pmaddwd"),
         ("aarch64-unknown-linux-gnu", "+dotprod", dots.SIGNED, 16, "sdot"),
-        ("aarch64-unknown-linux-gnu", "+neon", dots.PLAIN, 16, "saddw"),
+        ("aarch64-unknown-linux-gnu", "+neon", dots.PLAIN, 16, "mla"),
     ],
 )
 def test_other_processors_have_their_instructions(monkeypatch, triple, features, way, size, instruction):
@@ -303,11 +304,11 @@ def test_other_processors_have_their_instructions(monkeypatch, triple, features,
         pytest.skip("LLVM was built without this processor")
     for module in (dots, kernels):
         monkeypatch.setattr(module, "vector_bytes", lambda: size)
-    form = kernels.Form(way, 3, "unsigned", True, True, "codes")
+    form = kernels.Form(way, 6, "unsigned", True, True, "codes")
     module = llvm.parse_assembly(kernels.product_kernel.__wrapped__(form))
     machine = target.create_target_machine(features=features, opt=1)
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
     text = machine.emit_assembly(module)
-    assert text.count(instruction) >= 9
+    assert text.count(instruction) >= 12

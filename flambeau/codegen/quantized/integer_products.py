@@ -2,8 +2,8 @@
 
 A task is some rows of the result (the pixels of a convolution), and some of its columns (output channels). It first puts its rows
 of activations into working memory as unsigned bytes, one behind the other: as they lie, as the patches that a convolution sees,
-with the zero point for what is outside of the image, or as numbers that are quantized on the way. Weights lie in rows along k
-as they were packed, (n, k) bytes, each group's behind the other's. Of the sums are taken what the activations' zero point adds to
+with the zero point for what is outside of the image, or as numbers that are quantized on the way. Weights lie in blocks of
+columns (dots.py), each group's behind the other's. Of the sums are taken what the activations' zero point adds to
 them, a number for each column, and what the weights' do; then they are scaled, get the bias, and are rounded.
 
 Stands on dots.py; depthwise.py has tasks of another kind, and steps.py plans with both.
@@ -26,7 +26,7 @@ CONSTANTS = tuple(
     rows columns k depth tasks_rows tasks_columns task_rows task_columns block out_row scale_step
     out_d out_h out_w in_d in_h in_w image plane line pixel channels taps_d taps_h taps_w together
     stride_d stride_h stride_w padding_d padding_h padding_w dilation_d dilation_h dilation_w
-    thread_bytes sums_place factors_place totals_place""".split()
+    thread_bytes wide_place sums_place factors_place totals_place""".split()
 )
 OUT, X, WEIGHTS, SCALES, SUMS = range(5)  # buffers; behind them the bias and the weights' zero points, where there are any
 #: Numbers of a call: scale and zero point of the activations (as unsigned bytes) and 1 / scale; of the result its scale, its zero
@@ -68,6 +68,7 @@ class Task:
         self.group = group
         memory = f.at("i8", f.scratch(f.i64(0)), f["thread"] * c["thread_bytes"])
         self.a = memory
+        self.wide = f.at("i8", memory, c["wide_place"])
         self.sums = f.at("i8", memory, c["sums_place"])
         self.factors = f.at("i8", memory, c["factors_place"])
         self.totals = f.at("i8", memory, c["totals_place"])
@@ -80,53 +81,68 @@ class Task:
     def emit(self) -> None:
         f, c, form = self.f, self.c, self.form
         self._rows()
-        quick = dots.quicker(form.how) is not None
-        if quick:
-            self._clear_ends()
+        self._widen()
         if form.result != "sums":
             self.factors_of_columns()
+        width = dots.columns(form.how)
+        before = self.group * f.ceiling_division(c["columns"], width) * width + self.j0  # columns, and those that fill blocks
+        weights = f.at("i8", f.buffer(WEIGHTS), before * c["depth"])
         with f.loop(0, self.across, c["block"]) as block:
             columns = f.minimum(c["block"], self.across - block)
             with f.loop(0, self.down, form.rows) as i:
                 last = f.minimum(self.down - i, form.rows) - 1
-                a = f.at("i8", self.a, i * c["depth"])
-                self.seven_bits = self._below_128(a, last + 1) if quick else None
-                with f.loop(0, columns, dots.columns(form.rows)) as j:
-                    b = f.at("i8", f.buffer(WEIGHTS), (self.first + block + j) * c["depth"])
-                    goal = f.at("i32", self.sums, j)
-                    operands = (c["depth"], a, c["depth"], last, b, c["depth"], columns - j, goal, self.sums_row())
-                    self._multiply(operands)
+                with f.loop(0, columns, width) as j:
+                    self._multiply(i, last, f.at("i8", weights, (block + j) * c["depth"]), f.at("i32", self.sums, j))
                 with f.loop(0, last + 1) as row:
-                    self.finish(block, i + row, f.at("i32", self.sums, row * self.sums_row()), columns)
+                    self.finish(block, i + row, f.at("i32", self.sums, row * c["block"]), columns)
 
-    def _multiply(self, operands: tuple[Value, ...]) -> None:
-        if self.seven_bits is None:
-            self.f.call("void", "dots", *operands, declare=False)
-            return
-        with self.f.branches(self.seven_bits) as otherwise:
-            self.f.call("void", "quick_dots", *operands, declare=False)
-            otherwise()
-            self.f.call("void", "dots", *operands, declare=False)
-
-    def _clear_ends(self) -> None:
-        """What is behind the activations in their rows becomes 0."""
+    def _multiply(self, i: Value, last: Value, b: Value, sums: Value) -> None:
         f, c = self.f, self.c
+
+        def call(name: str, rows: Value, item: str) -> None:
+            a = f.at(item, rows, i * c["depth"])
+            f.call("void", name, c["depth"], a, c["depth"], last, b, sums, c["block"], declare=False)
+
+        if self.form.how != dots.PAIRS:
+            call("dots", self.a, "i8")
+        elif self.eight_bits is None:
+            call("dots", self.wide, "i16")
+        else:
+            with f.branches(self.eight_bits) as otherwise:
+                call("dots", self.wide, "i16")
+                otherwise()
+                call("quick_dots", self.a, "i8")
+
+    def _widen(self) -> None:
+        """Activations in 16 bits each, where they are multiplied as such: not if all are below 128 and that is quicker."""
+        f, c, how = self.f, self.c, self.form.how
+        self.eight_bits = None
+        if how != dots.PAIRS:
+            return
+        count = self.down * c["depth"]
+        if dots.quicker(how) is None:
+            dots.widened(f, self.a, self.wide, count)
+            return
         with f.loop(0, self.down) as i, f.loop(c["k"], c["depth"]) as at:
             f.store(f.value(0, "i8"), self.a, i * c["depth"] + at)
+        self.eight_bits = self._any_above_127(count)
+        with f.when(self.eight_bits):
+            dots.widened(f, self.a, self.wide, count)
 
-    def _below_128(self, a: Value, rows: Value) -> Value:
-        """Whether none of the activations in some rows has its eighth bit set."""
+    def _any_above_127(self, count: Value) -> Value:
+        """Whether one of so many activations has its eighth bit set."""
         f, size = self.f, vector_bytes()
         type = vector("i8", size)
-        any_of = f.variable(type)
+        any_of, rest = f.variable(type), f.variable("i8", 0)
         any_of.set(0)
-        with f.loop(0, rows * self.c["depth"], size) as at:
-            any_of.set(any_of.get() | f.load(type, a, at, align=1))
+        whole = count & -size
+        with f.loop(0, whole, size) as at:
+            any_of.set(any_of.get() | f.load(type, self.a, at, align=1))
+        with f.loop(whole, count) as at:
+            rest.set(rest.get() | f.load("i8", self.a, at))
+        any_of.set(any_of.get() | f.splat(rest.get(), size))
         signs = f.emit(vector("i1", size), f"icmp slt {type} {any_of.get().name}, zeroinitializer")
-        return f.convert(signs, f"i{size}", "bitcast").equals(0)
-
-    def sums_row(self) -> Value:
-        return self.c["block"] + dots.STORED + self.lanes
+        return f.convert(signs, f"i{size}", "bitcast").differs(0)
 
     # ---------------------------------------------------------------- activations
 
@@ -203,9 +219,9 @@ class Task:
     def _fill(self, goal: Value, at: object, count: Value) -> None:
         """`count` zero points, and perhaps more behind them."""
         f = self.f
-        byte = f.splat(f.convert(self._stored(self.zero), "i8", "trunc"), CHUNK)
+        zeros = f.splat(f.convert(self._stored(self.zero), "i8", "trunc"), CHUNK)
         with f.loop(0, count, CHUNK) as more:
-            f.store(byte, goal, at.get() + more, align=1)  # type: ignore[attr-defined]
+            f.store(zeros, goal, at.get() + more, align=1)  # type: ignore[attr-defined]
         at.add(count)  # type: ignore[attr-defined]
 
     def _copy(self, source: Value, goal: Value, at: object, count: Value) -> None:
@@ -293,11 +309,9 @@ class Task:
             made = number.exact_mul(factor) if added is None else f.fma(number, factor, added)
             return f.select(made < low, low, made)
         made = (number if added is None else number + added).exact_mul(factor)
-        whole = _round(f, made)
-        steps = whole + zero
-        held = f.select(steps <= low, low, f.select(steps < high, steps, high))
-        fits = f.call(wide, f"llvm.fabs.{suffix(wide)}", whole) < 2.0**31  # a NaN, and what is no int32, counts as the least
-        held = f.select(fits, held, low)
+        steps = f.select(made < 2.0**31, _round(f, made) + zero, low)  # a NaN, and what is no int32, counts as the least
+        steps = f.select(low < steps, steps, low)
+        held = f.select(steps < high, steps, high)
         return f.convert(f.convert(held, integers, "fptosi"), vector("i8", lanes), "trunc")
 
 

@@ -9,6 +9,7 @@ from math import prod
 from typing import NamedTuple
 
 from flambeau.codegen.cpu import second_level_bytes, vector_bytes
+from flambeau.codegen.kernel import BYTES
 from flambeau.codegen.plan import Phase
 from flambeau.codegen.quantized import depthwise, dots
 from flambeau.codegen.quantized import integer_products as kernels
@@ -16,14 +17,25 @@ from flambeau.codegen.runtime.threads import planned_threads
 from flambeau.codegen.targets.cpu import CPU
 
 SERIAL = 48 * 1024  # multiply-adds that one thread does
-WHOLE_TILES = 48  # columns that are whole tiles of 3 and of 4, and whole vectors of 16 or fewer
+WHOLE_TILES = 64  # columns that are whole tiles, and whole vectors, of all processors
 CACHE_SHARE = 4  # a task's rows take one part in so many of the second-level cache, and so do the weights that they meet
 ONE = (1, 1, 1)
 
 
-def step_bytes() -> int:
-    """Bytes of whole rows of weights are a multiple of this."""
-    return dots.whole_steps(dots.way())
+class Packing(NamedTuple):
+    """How weights lie: blocks of so many columns, of each of which so many bytes along k lie side by side."""
+
+    columns: int
+    together: int
+
+    def depth(self, k: int) -> int:
+        """Bytes of a column of k."""
+        return _up(k, self.together)
+
+
+def packing() -> Packing:
+    """That of this processor."""
+    return Packing(dots.columns(dots.way()), dots.together(dots.way()))
 
 
 class Geometry(NamedTuple):
@@ -46,8 +58,8 @@ def rows(count: int) -> Geometry:
 
 class IntegerProduct(NamedTuple):
     """The product of an input's patches (`strides` of images, planes, lines and pixels, whose channels lie side by side) and rows
-    of weights: `columns` for each of `groups`, of k bytes each, `depth` bytes apart. depthwise: each column is the product of the
-    one channel that has its number, and weights are (k taps, columns).
+    of weights, in blocks as `packing` says: `columns` for each of `groups`, of k bytes each. depthwise: each column is the
+    product of the one channel that has its number, and weights are (k taps, columns).
 
     source: "unsigned", "signed" or "floats"; result: "codes", "floats" or "sums"; one_scale: of all columns. Slots: the result,
     the input, weights, scales, sums, the bias and zero points, if there are any; scalars are those of the kernel.
@@ -60,7 +72,6 @@ class IntegerProduct(NamedTuple):
     columns: int
     groups: int
     k: int
-    depth: int
     source: str
     result: str
     one_scale: bool
@@ -81,6 +92,10 @@ class IntegerProduct(NamedTuple):
         return self.images * prod(self.geometry.output)
 
     @property
+    def tile_rows(self) -> int:
+        return 1 if self.depthwise else dots.rows(self.rows)
+
+    @property
     def work(self) -> int:
         """Multiply-adds."""
         return self.rows * self.columns * self.groups * self.k
@@ -94,17 +109,17 @@ def _up(count: int, multiple: int) -> int:
     return -(-count // multiple) * multiple
 
 
-def _sizes(p: IntegerProduct, threads: int) -> tuple[int, int, int]:
+def _sizes(p: IntegerProduct, row_bytes: int, threads: int) -> tuple[int, int, int]:
     """Rows and columns of a task, and columns that are multiplied while they are in the second-level cache."""
-    most = second_level_bytes() // CACHE_SHARE // max(p.depth, 1)
-    task_rows = max(1, most // dots.MOST_ROWS) * dots.MOST_ROWS
+    most, tile = second_level_bytes() // CACHE_SHARE, p.tile_rows
+    task_rows = max(1, most // max(row_bytes, 1) // tile) * tile
     wanted = 1 if p.work <= SERIAL or threads == 1 else 4 * threads
-    if p.rows > 4 * dots.MOST_ROWS:
-        task_rows = min(task_rows, _up(-(-p.rows * p.groups // wanted), dots.MOST_ROWS))
+    if p.rows > 2 * tile:
+        task_rows = min(task_rows, _up(-(-p.rows * p.groups // wanted), tile))
     tasks = -(-p.rows // task_rows) * p.groups
     parts = max(1, min(-(-wanted // tasks), -(-p.columns // WHOLE_TILES)))
     task_columns = _up(-(-p.columns // parts), WHOLE_TILES)
-    return task_rows, task_columns, min(max(1, most // WHOLE_TILES) * WHOLE_TILES, task_columns)
+    return task_rows, task_columns, min(max(1, most // max(p.k, 1) // WHOLE_TILES) * WHOLE_TILES, task_columns)
 
 
 def product_phases(*fields: object) -> tuple[list[Phase], int]:
@@ -113,23 +128,26 @@ def product_phases(*fields: object) -> tuple[list[Phase], int]:
     if not (p.rows and p.columns):
         return [], 0
     threads, lanes, g = planned_threads(), vector_bytes() // 4, p.geometry
-    task_rows, task_columns, block = _sizes(p, threads)
+    how = dots.CHANNELS if p.depthwise else dots.way()
+    depth = p.k if p.depthwise else packing().depth(p.k)
+    widened = BYTES["i16"] if how == dots.PAIRS else 0  # for each byte of activations
+    task_rows, task_columns, block = _sizes(p, depth * max(1, widened), threads)
     merged = g.dilation[2] == 1 and p.strides[3] == p.channels
-    inputs = depthwise.working_bytes(p.k, task_columns) if p.depthwise else task_rows * p.depth + kernels.SLACK
-    sums = _up(inputs, 64)
-    factors = _up(sums + 4 * dots.MOST_ROWS * (block + dots.STORED + lanes), 64)
+    inputs = depthwise.working_bytes(p.k, task_columns) if p.depthwise else task_rows * depth + kernels.SLACK
+    wide = _up(inputs, 64)
+    sums = _up(wide + widened * inputs, 64)
+    factors = _up(sums + 4 * p.tile_rows * block, 64)
     totals = _up(factors + 4 * 3 * (task_columns + lanes), 64)
     each = _up(totals + 4 * task_rows, 64) + 64
     tasks_rows, tasks_columns = -(-p.rows // task_rows), -(-p.columns // task_columns)
     constants = (
-        *(p.rows, p.columns, p.k, p.depth, tasks_rows, tasks_columns, task_rows, task_columns, block),
+        *(p.rows, p.columns, p.k, depth, tasks_rows, tasks_columns, task_rows, task_columns, block),
         *(p.columns * p.groups, int(not p.one_scale)),
         *(*g.output, *g.input, *p.strides, p.channels, *g.taps, g.taps[2] if merged else 1),
         *(*g.stride, *g.padding, *g.dilation),
-        *(each, sums, factors, totals),
+        *(each, wide, sums, factors, totals),
     )
-    how = dots.CHANNELS if p.depthwise else dots.way()
-    form = kernels.Form(how, 1 if p.depthwise else min(p.rows, dots.MOST_ROWS), p.source, p.bias, p.zeros, p.result)
+    form = kernels.Form(how, p.tile_rows, p.source, p.bias, p.zeros, p.result)
     kernel = depthwise.depthwise_kernel(form) if p.depthwise else kernels.product_kernel(form)
     total = tasks_rows * tasks_columns * p.groups
     return [Phase(kernel, total, total if p.work <= SERIAL else 1, constants)], threads * each

@@ -12,7 +12,7 @@ from flambeau.base.dtype import float32, int8
 from flambeau.base.layout import Layout, register_cache
 from flambeau.codegen.plan import Plan
 from flambeau.codegen.quantized.integer_products import SCALARS
-from flambeau.codegen.quantized.steps import Geometry, IntegerProduct, rows, step_bytes
+from flambeau.codegen.quantized.steps import Geometry, IntegerProduct, packing, rows
 from flambeau.codegen.targets import lowered
 from flambeau.core.operator.pointwise import RELEASE_FROM
 from flambeau.core.operator.publishing import NAMESPACE
@@ -24,13 +24,14 @@ _plans: dict[Any, Callable] = register_cache({})
 
 
 class Weights(NamedTuple):
-    """Rows of a weight's integers (all groups', whole steps of a tile), of k bytes; scales (float32, one or one for each row),
-    sums of rows without their zero points (int32), bias (float32) or None, zero points (int32) or None if all are 0. depthwise:
-    the integers are (k taps, channels) of int16, without their zero points.
+    """A weight's integers as kernels read them, of k bytes to a column; `columns` of each group; scales (float32, one or one
+    for each column), sums of columns without their zero points (int32), bias (float32) or None, zero points (int32) or None if
+    all are 0. depthwise: the integers are (k taps, channels) of int16, without their zero points.
     """
 
     codes: Tensor
     k: int
+    columns: int
     groups: int
     scales: Tensor
     sums: Tensor
@@ -38,18 +39,15 @@ class Weights(NamedTuple):
     zeros: Tensor | None
     depthwise: bool = False
 
-    @property
-    def columns(self) -> int:
-        """Rows of each group."""
-        return self.codes._layout.shape[1] if self.depthwise else self.codes._layout.shape[0] // self.groups
 
-
-def packed_rows(codes: Tensor) -> Tensor:
-    """Rows (n, k) of int8, followed by zeros up to whole steps."""
-    k, size = codes._layout.shape[1], step_bytes()
-    more = -k % size
-    codes = codes.contiguous()  # type: ignore[attr-defined]
-    return NAMESPACE["constant_pad_nd"](codes, [0, more]) if more else codes  # type: ignore[no-any-return]
+def packed_rows(codes: Tensor, groups: int) -> Tensor:
+    """Rows (groups n, k) of int8 as the columns that kernels read: (groups, blocks, steps along k, columns, bytes of a step)."""
+    (count, k), (columns, together) = codes._layout.shape, packing()
+    n = count // groups
+    codes = codes.reshape(groups, n, k)  # type: ignore[attr-defined]
+    codes = NAMESPACE["constant_pad_nd"](codes, [0, -k % together, 0, -n % columns])
+    blocks = codes.reshape(groups, -(-n // columns), columns, -(-k // together), together)  # type: ignore[attr-defined]
+    return blocks.transpose(2, 3).contiguous()  # type: ignore[no-any-return]
 
 
 def multiply(x: Tensor, w: Weights, out: Layout, result: str, scalars: Sequence[Any], geometry: Geometry | None = None) -> Tensor:
@@ -64,7 +62,7 @@ def multiply(x: Tensor, w: Weights, out: Layout, result: str, scalars: Sequence[
         given.append(w.bias)
     if w.zeros is not None:
         given.append(w.zeros)
-    key = "quantized product", result, bias, geometry, w.k, w.groups, w.depthwise, out, *[y._layout for y in given]
+    key = "quantized product", result, bias, geometry, w.k, w.columns, w.groups, w.depthwise, out, *[y._layout for y in given]
     launch = _plans.get(key)
     if launch is None:
         step = _step(x._layout, w, result, geometry, bias)
@@ -80,6 +78,5 @@ def _step(x: Layout, w: Weights, result: str, geometry: Geometry | None, bias: b
     else:
         image, _, *others = x.strides
         images, strides, channels = x.shape[0], (image, *others), x.shape[1] // w.groups  # type: ignore[assignment]
-    depth, one_scale = w.codes._layout.shape[1], w.scales._layout.numel == 1
-    zeros, sizes = w.zeros is not None, (w.columns, w.groups, w.k, w.k if w.depthwise else depth)
+    zeros, one_scale, sizes = w.zeros is not None, w.scales._layout.numel == 1, (w.columns, w.groups, w.k)
     return IntegerProduct(images, geometry, strides, channels, *sizes, source, result, one_scale, bias, zeros, w.depthwise)
