@@ -63,7 +63,8 @@ def weights_by_channel(integers: Any, weight: Any, bias: Any) -> Weights:
     scales, zeros = scales_and_zeros(weight)
     taps = (integers.flatten(1).to(torch.int16) - zeros.to(torch.int16).reshape(-1, 1)).t().contiguous()
     sums = taps.sum(0, dtype=torch.int32)
-    return Weights(taps, *taps.shape, 1, scales.contiguous(), sums, _numbers(bias), None, depthwise=True)
+    k, channels = taps.shape
+    return Weights(taps, k, channels, 1, scales.contiguous(), sums, _numbers(bias), None, depthwise=True)
 
 
 def _numbers(bias: Any) -> Any:
