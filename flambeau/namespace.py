@@ -430,6 +430,7 @@ _SPARSE = {
 #: Names of modules of ops that are loaded at the first use of one of them.
 _LATE = {
     "nn.encoder_layer": "_masked_softmax _native_multi_head_attention _transform_bias_rescale_qkv _transformer_encoder_layer_fwd",
+    "nn.bags": "_embedding_bag _embedding_bag_forward_only embedding_bag",
     "nn.weight_norm": "_weight_norm norm_except_dim",
     "elementwise.gradient_scaling": "_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_",
     "nested.construction": "_nested_compute_contiguous_strides_offsets _nested_from_padded "
@@ -450,7 +451,6 @@ _ROOM_OF = {name: room for room, names in _SPARSE.items() for name in names.spli
 spmm = dsmm = hsmm = _NAMESPACE["mm"]
 saddmm = _NAMESPACE["addmm"]
 eig, lstsq, matrix_rank, solve, symeig = (_REMOVED[_n] for _n in ("eig", "lstsq", "matrix_rank", "solve", "symeig"))
-embedding_bag = _unsupported.function("embedding_bag", "use torch.nn.functional.embedding_bag")
 slice_inverse = _unsupported.function("slice_inverse", "use slice_scatter")
 
 

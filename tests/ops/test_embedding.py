@@ -124,3 +124,30 @@ def test_one_hot():
         one_hot(torch.tensor([3]), 2)
     with pytest.raises(RuntimeError, match="Class values must be non-negative"):
         one_hot(torch.tensor([-1, 1]), 3)
+
+
+def test_bags_with_all_that_their_gradient_needs() -> None:
+    """torch.embedding_bag and what its operators give, as recorded from PyTorch."""
+    table = torch.arange(12.0).reshape(4, 3)
+    indices, offsets = torch.tensor([0, 1, 1, 3]), torch.tensor([0, 2, 2])
+
+    def parts(*settings, table=table, bag=torch.embedding_bag):
+        return [part.tolist() for part in bag(table, indices, offsets, False, *settings)[1:]]
+
+    assert torch.embedding_bag(table, indices, offsets)[0].tolist() == [[3, 5, 7], [0, 0, 0], [12, 14, 16]]
+    assert parts() == [[], [0, 0, 0], [0, 0, 0]]
+    assert parts(table=table.double()) == [[0, 0, 2, 2], [0, 0, 0], [0, 0, 0]]
+    assert parts(1) == [[0, 0, 2, 2], [2, 0, 2], [2, 0, 2]]
+    assert parts(1, False, None, True, 1) == [[0, 0, 1, 1], [1, 1], [1, 1]]
+    assert parts(0, False, None, True, 1) == [[0, 0, 1, 1], [0, 0, 0], [0, 0, 0]]
+    assert parts(2, False, None, False, -1) == [[0, 0, 2, 2], [2, 0, 1], [[1] * 3, [0] * 3, [1] * 3]]  # without the last row
+    for bag in (torch._embedding_bag, torch._embedding_bag_forward_only, torch.ops.aten._embedding_bag):
+        assert parts(2, False, None, False, -1, bag=bag) == [[0, 0, 2, 2], [2, 0, 2], [[1] * 3, [0] * 3, [3] * 3]]
+    assert torch.embedding_bag(table, indices.int(), offsets.int(), mode=1)[1].dtype is torch.int32
+    table.requires_grad_()
+    torch.embedding_bag(table, indices, offsets, mode=2)[0].sum().backward()
+    assert table.grad[:, 0].tolist() == [0, 1, 0, 1]
+    with pytest.raises(RuntimeError, match=r"`mode` must be sum, mean, or max"):
+        torch.embedding_bag(table, indices, offsets, mode=3)
+    with pytest.raises(RuntimeError, match="per_sample_weights only supported with mode='sum'"):
+        torch.embedding_bag(table, indices, offsets, mode=1, per_sample_weights=torch.ones(4))

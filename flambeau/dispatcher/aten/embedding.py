@@ -1,54 +1,21 @@
-"""Embedding bags with PyTorch's numbers for modes (0 sum, 1 mean, 2 max) and all of their results.
+"""Embedding bags, and their gradients from what PyTorch saves for them.
 
-Stands on nn.functional.embedding_bag.
+Stands on ops.nn.bags and ops.nn.embedding_bag.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.aten.gradients import gradients_of
 from flambeau.dispatcher.aten.registry import implementation
+from flambeau.ops.nn.bags import MODES, _embedding_bag
+from flambeau.ops.nn.bags import embedding_bag as all_of_embedding_bag
 from flambeau.ops.nn.embedding_bag import embedding_bag
 
-MODES = ("sum", "mean", "max")
-
-
-@implementation("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag")
-def _embedding_bag(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = -1,
-) -> Any:
-    """The bags; which bag each index is in; how many each bag has; and where a maximum came from."""
-    result = embedding_bag(
-        indices,
-        weight,
-        offsets,
-        None,
-        2.0,
-        scale_grad_by_freq,
-        MODES[mode],
-        sparse,
-        per_sample_weights,
-        include_last_offset,
-        None if padding_idx is None or padding_idx < 0 else padding_idx,
-    )
-    starts = offsets[:-1] if include_last_offset else offsets
-    count = indices.numel()
-    ends = NAMESPACE["cat"]((starts[1:], starts.new_full((1,), count)))
-    sizes = ends - starts
-    places = NAMESPACE["arange"](count, dtype=starts._layout.dtype, device=starts.device)
-    bags = NAMESPACE["searchsorted"](starts, places, right=True) - 1  # empty bags begin where the next one does
-    return result, bags.to(offsets._layout.dtype), sizes, offsets.new_empty((0,))
+implementation("_embedding_bag", "_embedding_bag_forward_only")(_embedding_bag)
+implementation("embedding_bag")(all_of_embedding_bag)
 
 
 def _ends_listed(grad: Tensor, offsets: Tensor) -> bool:

@@ -266,6 +266,17 @@ def embedding_bag(
     "sum" only.
     padding_idx: an index that is left out. Returns (bags, weight.shape[1]).
     """
+    return bags_and_maxima(
+        input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset,
+        padding_idx,
+    )[0]  # fmt: skip
+
+
+def bags_and_maxima(
+    input: Tensor, weight: Tensor, offsets: Tensor | None, max_norm: float | None, norm_type: float, scale_grad_by_freq: bool,
+    mode: str, sparse: bool, per_sample_weights: Tensor | None, include_last_offset: bool, padding_idx: int | None,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """embedding_bag, and the rows in which its maxima are, -1 for empty bags: None in other modes."""
     if weight._layout.dtype in INDEX_TYPES and input._layout.dtype not in INDEX_TYPES:
         input, weight = weight, input
     if per_sample_weights is not None and input._layout.shape != per_sample_weights._layout.shape:
@@ -301,15 +312,16 @@ def embedding_bag(
         raise RuntimeError(f"offsets[-1] can not be greater than input's length {count} but got offsets[-1] of {last}")
     if include_last_offset:
         offsets = offsets[:bags]
-        if told and last < count and mode != "max" and _stops_at_last_offset(weight, per_sample_weights, padding_idx):
+        if told and last < count and mode != "max" and stops_at_last_offset(weight, per_sample_weights, padding_idx):
             input = input[: max(last, 0)]
             per_sample_weights = None if per_sample_weights is None else per_sample_weights[: max(last, 0)]
     try:
         if mode == "max":
-            return _bag_maximum(weight, input, offsets, padding_idx)[0]
-        if per_sample_weights is not None:
-            return _weighted_bag(weight, input, offsets, per_sample_weights, False, padding_idx, scale_grad_by_freq, sparse)
-        return _bag(weight, input, offsets, mode == "mean", padding_idx, scale_grad_by_freq, sparse)
+            return _bag_maximum(weight, input, offsets, padding_idx)
+        factors = per_sample_weights
+        if factors is not None:
+            return _weighted_bag(weight, input, offsets, factors, False, padding_idx, scale_grad_by_freq, sparse), None
+        return _bag(weight, input, offsets, mode == "mean", padding_idx, scale_grad_by_freq, sparse), None
     except KernelCheck as error:
         if error.args[0] == kernels.OFFSET_ERROR:
             raise IndexError("index out of range in self") from None
@@ -322,7 +334,7 @@ def embedding_bag(
     raise RuntimeError(f"Index {wrong} of input takes value {input[wrong].item()} which is not in the valid range [0, {rows})")
 
 
-def _stops_at_last_offset(weight: Tensor, factors: Tensor | None, padding_idx: int) -> bool:
+def stops_at_last_offset(weight: Tensor, factors: Tensor | None, padding_idx: int) -> bool:
     """Whether what follows the last offset is in no bag; otherwise, as in a maximum, it is in the last one. PyTorch's kernels
     differ in this, so the operands on which it chooses between them decide."""
     layout = weight._layout
