@@ -98,7 +98,9 @@ def _prepare_fx(
     for kinds in custom.float_to_observed_mapping.values():
         classes += list(kinds)
     tracer = QuantizationTracer(names, classes)
-    graph_module = GraphModule(model, tracer.trace(model))
+    graph = tracer.trace(model)
+    graph._tracer_cls = None  # one that is made of a pickled graph is traced by a plain Tracer, which needs no arguments
+    graph_module = GraphModule(model, graph)
     preserved = _preserved(model, custom.preserved_attributes)
     fuse_config = FuseCustomConfig().set_preserved_attributes(custom.preserved_attributes)
     graph_module = _fused(graph_module, is_qat, fuse_config, backend_config)

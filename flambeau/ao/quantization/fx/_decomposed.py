@@ -8,22 +8,20 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau as torch
-from flambeau.ao.quantization.utils import _INTEGER_LIMITS
+from flambeau.ao.quantization.utils import _INTEGER_LIMITS, validate_qmin_qmax
 
 __all__: list[str] = []
 
 quantized_decomposed_lib = torch.library.Library("quantized_decomposed", "DEF")
-_KINDS = {torch.float8_e5m2, torch.float8_e4m3fn}
+_LIMITS: dict[Any, tuple[int, int]] = _INTEGER_LIMITS | {
+    dtype: (int(torch.finfo(dtype).min), int(torch.finfo(dtype).max)) for dtype in (torch.float8_e5m2, torch.float8_e4m3fn)
+}
 
 
 def _check_range(quant_min: int, quant_max: int, dtype: Any) -> None:
-    if dtype in _KINDS:
-        limits: tuple[float, float] = (torch.finfo(dtype).min, torch.finfo(dtype).max)
-    elif dtype in _INTEGER_LIMITS:
-        limits = _INTEGER_LIMITS[dtype]
-    else:
+    if dtype not in _LIMITS:
         raise ValueError(f"Unsupported dtype: {dtype}")
-    lower, upper = limits
+    lower, upper = _LIMITS[dtype]
     if quant_min < lower:
         raise AssertionError(f"quant_min out of bounds for dtype, quant_min_lower_bound: {lower} quant_min: {quant_min}")
     if quant_max > upper:
@@ -87,7 +85,7 @@ def dequantize_per_tensor(
 ) -> Any:
     """(input - zero_point) * scale in float32 or out_dtype."""
     _check_stored(input, dtype)
-    if dtype not in _INTEGER_LIMITS and dtype not in _KINDS:
+    if dtype not in _LIMITS:
         raise ValueError(f"Unsupported dtype in dequantize_per_tensor: {dtype}")
     return (input.to(out_dtype or torch.float32) - zero_point) * scale
 
@@ -108,7 +106,8 @@ def dequantize_per_tensor_tensor2(
 
 
 def _affine_qparams(low: Any, high: Any, quant_min: int, quant_max: int, eps: float) -> tuple[Any, Any]:
-    scale = torch.clamp((high - low) / float(quant_max - quant_min), min=eps)
+    # A vector of float32, so that the zero point of an input in half precision isn't rounded to half precision.
+    scale = torch.max((high - low) / float(quant_max - quant_min), torch.tensor([eps], device=low.device))
     zero_point = torch.clamp(quant_min - torch.round(low / scale).to(torch.int), quant_min, quant_max)
     return scale.to(torch.float64), zero_point.to(torch.int64)
 
@@ -116,12 +115,9 @@ def _affine_qparams(low: Any, high: Any, quant_min: int, quant_max: int, eps: fl
 def _check_choice(input: Any, quant_min: int, quant_max: int, dtype: Any) -> None:
     if input.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         raise AssertionError(f"Expecting input to have dtype torch.float32/16/b16, but got dtype: {input.dtype}")
-    if dtype not in _INTEGER_LIMITS:
-        raise AssertionError(f"Expecting target dtype to be one of {_INTEGER_LIMITS.keys()}, but got: {dtype}")
-    if quant_min >= quant_max:
-        raise AssertionError(
-            f"Expecting quant_min to be smaller than quant_max but received min:         {quant_min} max: {quant_max}"
-        )
+    if dtype not in _LIMITS:
+        raise AssertionError(f"Expecting target dtype to be one of {_LIMITS.keys()}, but got: {dtype}")
+    validate_qmin_qmax(quant_min, quant_max)
 
 
 def choose_qparams_tensor(input: Any, quant_min: int, quant_max: int, eps: float, dtype: Any) -> tuple[Any, Any]:
@@ -212,7 +208,7 @@ def dequantize_per_token(
 
 def _check_groups(input: Any, group_size: int, scales: Any, zero_points: Any) -> None:
     if group_size <= 1:
-        raise AssertionError("group_size must be greater than 1")
+        raise AssertionError("group_size must be > 1")
     if group_size > input.shape[-1] and scales.shape[-1] == 1:
         return
     if input.shape[-1] % group_size != 0:
@@ -230,7 +226,7 @@ def quantize_per_channel_group(
     _check_groups(input, group_size, scales, zero_points)
     rows = input.reshape(-1, group_size)
     if torch.isnan(rows).sum() != 0:
-        raise AssertionError("input contains NaN values")
+        raise AssertionError("to_quant must not contain NaNs")
     by_row = rows.mul(1.0 / scales.reshape(-1, 1)).add(zero_points.reshape(-1, 1)).round()
     return by_row.clamp_(quant_min, quant_max).to(dtype).reshape_as(input)
 

@@ -378,6 +378,10 @@ def convert(
     keep_original_weights: bool = False,
 ) -> GraphModule:
     """The quantized form of a prepared graph module, or its reference form. AssertionError for a module that wasn't prepared."""
+    if keep_original_weights:
+        raise NotImplementedError(
+            "convert_fx(keep_original_weights=True) is not implemented in flambeau: keep a copy of the float model's state_dict()"
+        )
     custom = convert_custom_config or ConvertCustomConfig()
     if isinstance(custom, dict):
         custom = ConvertCustomConfig.from_dict(custom)
@@ -401,7 +405,8 @@ def convert(
             if qconfig is not None and not qconfig_equals(qconfig, again.get(name)):
                 if again.get(name) is not None:
                     raise AssertionError(
-                        f"Expected k {name} to have the same value in convert and prepare, but {qconfig} was given"
+                        f"Expected k {name} to have the same value in prepare and convert QConfigMappings, but {qconfig} was "
+                        f"updated to {again[name]}"
                     )
             notes.node_name_to_qconfig[name] = again.get(name, qconfig)
         _drop_observers_without_qconfig(model, modules)
@@ -419,15 +424,12 @@ def convert(
 
 
 def _drop_observers_without_qconfig(model: GraphModule, modules: dict[str, Any]) -> None:
-    """Take out the observers of calls that convert's mapping leaves in float."""
+    """Take out the observers between calls that convert's mapping leaves in float."""
     qconfigs = model.meta[KEY].node_name_to_qconfig
-    observed = model.meta[KEY].observed_node_names
     for node in list(model.graph.nodes):
         if node.op != "call_module" or not _is_activation_post_process(modules.get(str(node.target))):
             continue
         source = node.args[0]
-        wanted = source.name in observed and qconfigs.get(source.name) is not None
-        wanted = wanted or any(user.name in observed and qconfigs.get(user.name) is not None for user in node.users)
-        if not wanted:
+        if all(each.name in qconfigs and qconfigs[each.name] is None for each in (source, *node.users)):
             node.replace_all_uses_with(source)
             model.graph.erase_node(node)

@@ -79,7 +79,7 @@ def fuse(model: GraphModule, is_qat: bool, fuse_custom_config: Any = None, backe
             continue
         shape = _modules_in_order(match.nodes, modules)
         line = _linear(shape)
-        arguments = line if line is not None else [shape]
+        arguments = line if line is not None else shape
         if line is not None and len({m.training for m in line if isinstance(m, nn.Module) and type(m) is not nn.ReLU}) > 1:
             raise AssertionError("Conv and BN both must be in the same mode (train or eval).")
         for each in arguments:

@@ -118,9 +118,9 @@ def node_qconfigs(
             own = type_before_parametrizations(module)
             around = types.get(kind, whole) if kind is not own else whole
             qconfig = _maybe_adjust_qconfig_for_module_type_or_name(mapping, own, target, around)
-            parent = target.rpartition(".")[0]
+            parent, kind = target.rpartition(".")[0], kind or own  # a fused module counts as what it was traced as
             qconfig = _maybe_adjust_qconfig_for_module_name_object_type_order(
-                mapping, parent, own, next_use(parent, own), qconfig
+                mapping, parent, kind, next_use(parent, kind), qconfig
             )
             module.qconfig = qconfig
         made[node.name] = qconfig
@@ -135,14 +135,16 @@ def _is_observer(module: Any) -> bool:
 
 
 def check_converted_mapping(prepared: QConfigMapping, given: QConfigMapping) -> None:
-    """AssertionError unless a mapping for convert says the same as the one of prepare, or None where that said something."""
+    """AssertionError unless a mapping for convert says what the one of prepare said, or None for a name or class of it."""
+    if not qconfig_equals(prepared.global_qconfig, given.global_qconfig):
+        raise AssertionError("Expected global qconfigs to be the same in the prepare and convert quantization configs")
     for style in _QCONFIG_STYLE_ORDER[1:]:
-        before, after = getattr(prepared, style), getattr(given, style)
-        for key, qconfig in after.items():
-            if key not in before:
-                raise AssertionError(f"Expected key {key} in prepare qconfig_mapping.{style}, but was not found")
-            if qconfig is not None and not qconfig_equals(qconfig, before[key]):
+        after, what = getattr(given, style), style.removesuffix("_qconfigs")
+        for key, qconfig in getattr(prepared, style).items():
+            if key not in after:
+                raise AssertionError(f"Missing key {what} {key} in convert QConfigMapping when it was present in prepare")
+            if after[key] is not None and not qconfig_equals(qconfig, after[key]):
                 raise AssertionError(
-                    f"Expected convert qconfig_mapping to have the same qconfig as prepare for key {key} {before[key]}; "
-                    f"instead, found {qconfig}"
+                    f"Expected convert QConfigMapping to have the same qconfig as prepare for key {what} {key}; "
+                    f"prepare: {qconfig}; convert: {after[key]}"
                 )

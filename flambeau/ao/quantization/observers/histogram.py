@@ -59,7 +59,7 @@ class HistogramObserver(UniformQuantizationObserverBase):
         distance over the part of a bin within a step is a difference of cubes.
         """
         width = (self.max_val.item() - self.min_val.item()) / self.bins
-        step = width * (last - first + 1) / (self.dst_nbins - 1)
+        step = width * (last - first + 1) / self.dst_nbins
         if step == 0.0:
             return 0.0
         begin = (torch.arange(self.bins, device=self.histogram.device) - first) * width
