@@ -161,7 +161,7 @@ float8_e5m2fnuz = _make("float8_e5m2fnuz", "Float8_e5m2fnuz", "f8e5m2fnuz", 1, F
 float8_e4m3fnuz = _make("float8_e4m3fnuz", "Float8_e4m3fnuz", "f8e4m3fnuz", 1, FLOAT, True, "uint8")
 float8_e8m0fnu = _make("float8_e8m0fnu", "Float8_e8m0fnu", "f8e8m0fnu", 1, FLOAT, False, "uint8")
 float4_e2m1fn_x2 = _make("float4_e2m1fn_x2", "Float4_e2m1fn_x2", "f4e2m1fnx2", 1, FLOAT, True, "uint8")
-# The quantised and bit types exist as names only: programs test for them, nothing computes in them.
+# Types of which quantized tensors are (ops/quantized), and types of bits, which are names only: nothing computes in them.
 qint8 = _make("qint8", "QInt8", "qi8", 1, OTHER, None, "int8")
 quint8 = _make("quint8", "QUInt8", "qu8", 1, OTHER, None, "uint8")
 qint32 = _make("qint32", "QInt32", "qi32", 4, OTHER, None, "int32")
@@ -192,6 +192,7 @@ cfloat, cdouble, chalf = complex64, complex128, complex32
 
 _COMPLEX_OF = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128}
 _REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
+QUANTIZED = frozenset((qint8, quint8, qint32, quint4x2, quint2x4))
 #: The floats of one byte: kernels convert and move them, little else is defined for them.
 FLOAT8 = frozenset((float8_e5m2, float8_e4m3fn, float8_e5m2fnuz, float8_e4m3fnuz, float8_e8m0fnu))
 #: Names of dtypes at the numbers that PyTorch gives them, by which schemas and programs pass them.
@@ -462,27 +463,32 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer type."""
+    """Limits of an integer type, or of the integers that a quantized type holds in memory."""
 
-    __slots__ = ("bits", "dtype", "max", "min")
+    __slots__ = ("_type", "bits", "max", "min")
     __module__ = PACKAGE
 
     def __init__(self, type: dtype) -> None:
         _check_type_argument("iinfo", type)
-        if type.category in (FLOAT, COMPLEX):
-            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
-        if type.category != INTEGER:
+        if type.category == BOOL:
             raise TypeError(f"{type!r} is not supported by torch.iinfo")
-        self.bits = type.itemsize * 8
-        self.dtype = type.name
-        self.min = -(1 << (self.bits - 1)) if type.is_signed else 0
-        self.max = (1 << (self.bits - type.is_signed)) - 1
+        if type.category != INTEGER and type not in QUANTIZED:
+            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
+        limits = np.iinfo(type.numpy)
+        self._type, self.bits, self.min, self.max = type, limits.bits, int(limits.min), int(limits.max)
+
+    @property
+    def dtype(self) -> str:
+        """The type's name. NotImplementedError for a quantized type, as in PyTorch."""
+        if self._type in QUANTIZED:
+            raise NotImplementedError(f"\"dtype\" not implemented for '{self._type.scalar_name}'")
+        return self._type.name
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, iinfo) and self.dtype == other.dtype
+        return isinstance(other, iinfo) and self._type is other._type
 
     def __hash__(self) -> int:
-        return hash(("iinfo", self.dtype))
+        return hash(("iinfo", self._type))

@@ -78,6 +78,16 @@ def test_limits():
     assert dtypes.finfo(dtypes.complex64).bits == 32
     with pytest.raises(TypeError, match="requires a floating point input type"):
         dtypes.finfo(dtypes.int8)
+    with pytest.raises(TypeError, match="requires an integer input type"):
+        dtypes.iinfo(dtypes.bits8)
+
+
+def test_limits_of_quantized_types_are_those_of_their_integers():
+    limits = dtypes.iinfo(dtypes.qint8)
+    assert (limits.min, limits.max, limits.bits) == (-128, 127, 8) and limits != dtypes.iinfo(dtypes.int8)
+    assert (dtypes.iinfo(dtypes.quint4x2).max, dtypes.iinfo(dtypes.qint32).min) == (255, -(2**31))
+    with pytest.raises(NotImplementedError, match="\"dtype\" not implemented for 'QInt8'"):
+        repr(limits)
 
 
 def test_default_dtype():

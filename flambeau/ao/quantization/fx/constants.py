@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.fx import Node
+from flambeau.fx import Graph, GraphModule, Node
 
-__all__ = ["constant_value"]
+__all__ = ["constant_value", "constants"]
 
 
 def constant_value(node: Any, model: Any, modules: dict[str, Any]) -> Any:
@@ -31,3 +31,20 @@ def constant_value(node: Any, model: Any, modules: dict[str, Any]) -> Any:
         return getattr(args[0], str(node.target))(*args[1:], **kwargs)
     function: Any = node.target
     return function(*args, **kwargs)
+
+
+def constants(weight: Node, bias: Any, model: GraphModule) -> list[Any]:
+    """The attributes that a weight and a bias are made of, the largest first: the weight, the bias, scales; None for no others."""
+    pending = [each for each in (weight, bias) if isinstance(each, Node)]
+    found = list(pending)
+    while pending:
+        inputs = pending.pop().all_input_nodes
+        found += inputs
+        pending += inputs
+    graph = Graph()
+    for node in reversed(found):
+        if node.op == "get_attr":
+            graph.get_attr(str(node.target))
+    graph.output(None)
+    made = sorted(GraphModule(model, graph).state_dict().values(), key=lambda value: value.numel(), reverse=True)
+    return made if len(made) > 1 else [*made, None]

@@ -378,10 +378,6 @@ def convert(
     keep_original_weights: bool = False,
 ) -> GraphModule:
     """The quantized form of a prepared graph module, or its reference form. AssertionError for a module that wasn't prepared."""
-    if keep_original_weights:
-        raise NotImplementedError(
-            "convert_fx(keep_original_weights=True) is not implemented in flambeau: keep a copy of the float model's state_dict()"
-        )
     custom = convert_custom_config or ConvertCustomConfig()
     if isinstance(custom, dict):
         custom = ConvertCustomConfig.from_dict(custom)
@@ -417,7 +413,7 @@ def convert(
     model = GraphModule(model, model.graph)
     model.meta.update({key: value for key, value in preserved.items() if key != KEY})
     if not is_reference:
-        model = lower_to_native_backend(model, kept.qconfigs, kept.scopes)
+        model = lower_to_native_backend(model, kept.scopes, keep_original_weights)
     if _remove_qconfig_flag:
         _remove_qconfig(model)
     return model

@@ -17,7 +17,7 @@ from flambeau.ao.nn.intrinsic import quantized as nniq
 from flambeau.ao.nn.intrinsic.quantized import dynamic as nniqd
 from flambeau.ao.nn.quantized import dynamic as nnqd
 from flambeau.ao.nn.quantized import reference as nnqr
-from flambeau.ao.quantization.fx.constants import constant_value
+from flambeau.ao.quantization.fx.constants import constant_value, constants
 from flambeau.ao.quantization.qconfig_mapping import _FIXED_QPARAMS_OP_TO_OBSERVER
 from flambeau.ao.quantization.utils import _parent_name, type_before_parametrizations
 from flambeau.fx import GraphModule, Node
@@ -116,11 +116,26 @@ def _only_user(node: Node) -> Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
+def _packed_weights(model: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(model).items() if "_packed_weight_" in name and hasattr(value, "unpack")}
+
+
+def _save_packed(model: Any, destination: dict[str, Any], prefix: str, local_metadata: Any) -> None:
+    destination.update({prefix + name: value for name, value in _packed_weights(model).items()})
+
+
+def _load_packed(model: Any, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+    for name in _packed_weights(model):
+        if prefix + name in state_dict:
+            setattr(model, name, state_dict.pop(prefix + name))
+
+
 class _Lowering:
     """One pass over a graph."""
 
-    def __init__(self, model: GraphModule, scopes: dict[str, tuple[str, Any]]) -> None:
+    def __init__(self, model: GraphModule, scopes: dict[str, tuple[str, Any]], keep_original_weights: bool) -> None:
         self.model, self.graph, self.scopes = model, model.graph, scopes
+        self.originals: dict[str, list[Any]] | None = {} if keep_original_weights else None
         self.modules: dict[str, Any] = dict(model.named_modules(remove_duplicate=False))
 
     def attribute(self, node: Any) -> Any:
@@ -325,6 +340,8 @@ class _Lowering:
         while hasattr(self.model, f"{prefix}{number}"):
             number += 1
         name = f"{prefix}{number}"
+        if self.originals is not None:
+            self.originals[name.lower()] = constants(weight, bias, self.model)
         setattr(self.model, name, prepack(value.detach(), None if bias_value is None else bias_value.detach(), *window.values()))
         with self.graph.inserting_before(node):
             return self.graph.create_node("get_attr", name)
@@ -416,7 +433,12 @@ class _Lowering:
             self.each(kind, self.copy)
         self._merge_dequantizes()
         self.graph.eliminate_dead_code()
-        return GraphModule(self.model, self.graph)
+        made = GraphModule(self.model, self.graph)
+        made._register_state_dict_hook(_save_packed)
+        made.register_load_state_dict_pre_hook(_load_packed)
+        if self.originals is not None:
+            made.original_weights_lookup = self.originals
+        return made
 
     def _merge_dequantizes(self) -> None:
         """One dequantize of each tensor is enough."""
@@ -444,6 +466,11 @@ def _instance_norm(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple
     return (given["input"],), {"weight": given.get("weight"), "bias": given.get("bias"), "eps": given.get("eps", 1e-5)}
 
 
-def lower_to_native_backend(model: GraphModule, qconfigs: Any, scopes: dict[str, tuple[str, Any]]) -> GraphModule:
-    """A reference graph module with quantized kernels in the place of what has one."""
-    return _Lowering(model, scopes).run()
+def lower_to_native_backend(
+    model: GraphModule, scopes: dict[str, tuple[str, Any]], keep_original_weights: bool = False
+) -> GraphModule:
+    """A reference graph module with quantized kernels in the place of what has one.
+
+    keep_original_weights: the attribute `original_weights_lookup` has what each packed weight was made of, by its name.
+    """
+    return _Lowering(model, scopes, keep_original_weights).run()

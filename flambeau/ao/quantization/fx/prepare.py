@@ -558,7 +558,6 @@ def prepare(
     modules: dict[str, Any] = dict(model.named_modules(remove_duplicate=False))
     if is_qat:
         with_trained_types(mapping, backend)
-        node_qconfigs(model, modules, model.graph, mapping, node_name_to_scope)
         _swap_for_training(model, modules, backend)
     qconfigs = node_qconfigs(model, modules, model.graph, mapping, node_name_to_scope)
     from flambeau.ao.quantization.quant_type import QuantType
