@@ -13,6 +13,7 @@ from flambeau import nn
 from flambeau.ao import quantization as aq
 from flambeau.ao.nn import intrinsic as nni
 from flambeau.ao.nn import quantized as nnq
+from flambeau.ao.nn.intrinsic import qat as nniqat
 from flambeau.ao.nn.intrinsic import quantized as nniq
 from flambeau.ao.nn.quantized import dynamic as nnqd
 
@@ -205,3 +206,50 @@ def test_synchronized_norms_keep_the_qconfig() -> None:
     model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.BatchNorm2d(1))
     model[1].qconfig = aq.default_qat_qconfig
     assert nn.SyncBatchNorm.convert_sync_batchnorm(model)[1].qconfig is aq.default_qat_qconfig
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(5, 4), nn.Conv2d(2, 3, 3, padding=1), nn.ConvTranspose2d(2, 3, 2)])
+def test_reference_modules_compute_in_floats_what_integers_give(layer: nn.Module) -> None:
+    class Between(nn.Module):
+        def __init__(self, reference: bool) -> None:
+            super().__init__()
+            self.quant, self.dequant, self.again = aq.QuantStub(), aq.DeQuantStub(), aq.QuantStub()
+            self.layer, self.reference = copy.deepcopy(layer), reference
+
+        def forward(self, x: Any) -> Any:
+            x = self.quant(x)
+            x = self.layer(self.dequant(x) if self.reference else x)
+            return self.dequant(self.again(x) if self.reference else x)
+
+    x, results = torch.randn(3, 5) if isinstance(layer, nn.Linear) else torch.randn(3, 2, 6, 6), []
+    for reference in (False, True):
+        model = Between(reference).eval()
+        model.qconfig = aq.default_qconfig
+        model = aq.prepare(model)
+        model(x)
+        model = aq.convert(model, is_reference=reference)
+        results.append(model(x))
+        assert ("reference" in type(model.layer).__module__) == reference
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_fused_batch_norms_whose_factor_is_zero(bias: bool, frozen: bool) -> None:
+    conv, bn = nn.Conv2d(2, 3, 3, bias=bias).double(), nn.BatchNorm2d(3).double()
+    fused = nniqat.ConvBn2d(2, 3, 3, bias=bias, freeze_bn=frozen, qconfig=aq.default_qat_qconfig).double()
+    fused._enable_slow_path_for_better_numerical_stability = True
+    nn.init.zeros_(fused.bn.weight)
+    fused.bn.weight.data[1], fused.bn.running_mean[2] = 0.5, 0.25
+    fused.apply(aq.disable_fake_quant)
+    conv.load_state_dict({name: value for name, value in fused.state_dict().items() if name in ("weight", "bias")})
+    bn.load_state_dict(fused.bn.state_dict())
+    bn.train(not frozen)
+    for _ in range(2):
+        x = torch.randn(4, 2, 5, 5, dtype=torch.double)
+        given, expected = fused(x), bn(conv(x))
+        assert torch.allclose(given, expected, atol=1e-9)
+        upstream = torch.randn_like(expected)
+        given.backward(upstream), expected.backward(upstream)
+        assert torch.allclose(fused.weight.grad, conv.weight.grad, atol=1e-9)
+        assert torch.allclose(fused.bn.running_var, bn.running_var) and torch.allclose(fused.bn.running_mean, bn.running_mean)

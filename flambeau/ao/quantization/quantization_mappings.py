@@ -13,6 +13,7 @@ from flambeau.ao.nn import quantized as nnq
 from flambeau.ao.nn.intrinsic import qat as nniqat
 from flambeau.ao.nn.intrinsic import quantized as nniq
 from flambeau.ao.nn.quantized import dynamic as nnqd
+from flambeau.ao.nn.quantized import reference as nnqr
 from flambeau.ao.quantization.fake_quantize import (
     default_fixed_qparams_range_0to1_fake_quant,
     default_fixed_qparams_range_neg1to1_fake_quant,
@@ -95,7 +96,14 @@ DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: dict[Any, Any] = {
     nn.EmbeddingBag: nnq.EmbeddingBag,
     nn.Embedding: nnq.Embedding,
 }
-DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS: dict[Any, Any] = {QuantStub: nnq.Quantize, DeQuantStub: nnq.DeQuantize}
+DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS: dict[Any, Any] = {
+    QuantStub: nnq.Quantize,
+    DeQuantStub: nnq.DeQuantize,
+    **{getattr(nn, name): getattr(nnqr, name) for name in (
+        "Linear Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Embedding EmbeddingBag "
+        "GRUCell LSTMCell RNNCell LSTM".split()
+    )},
+}  # fmt: skip
 _INCLUDE_QCONFIG_PROPAGATE_LIST: set[Any] = {nn.Sequential}
 DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS: dict[Any, Any] = {
     torch.nn.functional.elu: torch.ops.quantized.elu,

@@ -36,7 +36,11 @@ from flambeau.ao.quantization.quantization_mappings import (
     no_observer_set,
 )
 from flambeau.ao.quantization.stubs import DeQuantStub, QuantWrapper
-from flambeau.ao.quantization.utils import has_no_children_ignoring_parametrizations, type_before_parametrizations
+from flambeau.ao.quantization.utils import (
+    get_qparam_dict,
+    has_no_children_ignoring_parametrizations,
+    type_before_parametrizations,
+)
 
 __all__ = [
     "add_quant_dequant",
@@ -234,12 +238,7 @@ def _from_float(kind: Any, mod: Any, use_precomputed_fake_quant: bool) -> Any:
     if getattr(kind, "_IS_REFERENCE", False):
         weight = mod.qconfig.weight()
         weight(mod.weight)
-        keys = "qscheme dtype".split()
-        qparams: dict[str, Any] = {name: getattr(weight, name) for name in keys}
-        qparams["scale"], qparams["zero_point"] = weight.calculate_qparams()
-        if hasattr(weight, "ch_axis"):
-            qparams["axis"] = weight.ch_axis
-        return kind.from_float(mod, qparams)
+        return kind.from_float(mod, get_qparam_dict(weight))
     if "use_precomputed_fake_quant" in inspect.signature(kind.from_float).parameters:
         return kind.from_float(mod, use_precomputed_fake_quant=use_precomputed_fake_quant)
     return kind.from_float(mod)

@@ -12,6 +12,7 @@ __all__ = [
     "calculate_qmin_qmax",
     "check_min_max_valid",
     "get_combined_dict",
+    "get_qparam_dict",
     "get_quant_type",
     "has_no_children_ignoring_parametrizations",
     "is_per_channel",
@@ -124,6 +125,22 @@ def calculate_qmin_qmax(
     if reduce_range and high <= 255 and dtype in _RANGES:
         return (low // 2, high // 2)
     return low, high
+
+
+def get_qparam_dict(observer_or_fake_quant: Any) -> dict[str, Any]:
+    """How a weight that was observed is quantized, as reference modules take it."""
+    scheme, dtype = getattr(observer_or_fake_quant, "qscheme", None), observer_or_fake_quant.dtype
+    if not scheme or isinstance(observer_or_fake_quant, torch.ao.quantization.PlaceholderObserver):
+        return {"qscheme": None, "dtype": dtype}
+    made = {"qscheme": torch.per_tensor_affine, "dtype": dtype}
+    if is_per_channel(scheme):
+        made["qscheme"] = torch.per_channel_affine if scheme is torch.per_channel_symmetric else scheme
+        made["axis"] = observer_or_fake_quant.ch_axis
+    elif not is_per_tensor(scheme):
+        raise RuntimeError(f"Unrecognized qscheme: {scheme}")
+    made["scale"], made["zero_point"] = observer_or_fake_quant.calculate_qparams()
+    limits = ("quant_min", "quant_max")
+    return made | {name: getattr(observer_or_fake_quant, name) for name in limits if hasattr(observer_or_fake_quant, name)}
 
 
 def has_no_children_ignoring_parametrizations(module: Any) -> bool:

@@ -34,7 +34,7 @@ def constant_value(node: Any, model: Any, modules: dict[str, Any]) -> Any:
 
 
 def constants(weight: Node, bias: Any, model: GraphModule) -> list[Any]:
-    """The attributes that a weight and a bias are made of, the largest first: the weight, the bias, scales; None for no others."""
+    """The attributes of which a weight and a bias are made, the largest first; a weight alone is followed by None."""
     pending = [each for each in (weight, bias) if isinstance(each, Node)]
     found = list(pending)
     while pending:

@@ -36,6 +36,7 @@ from flambeau.ao.quantization.quantize import _remove_qconfig
 from flambeau.ao.quantization.stubs import DeQuantStub
 from flambeau.ao.quantization.utils import (
     _parent_name,
+    get_qparam_dict,
     is_per_channel,
     to_underlying_dtype,
     type_before_parametrizations,
@@ -252,18 +253,10 @@ class _Conversion:
         return made
 
     def _one(self, observer: Any, integers: Any = None) -> dict[str, Any]:
-        if observer.dtype is torch.float16:
-            return {"qscheme": None, "dtype": torch.float16, "is_decomposed": self.decomposed}
-        scheme = {torch.per_tensor_symmetric: torch.per_tensor_affine, torch.per_channel_symmetric: torch.per_channel_affine}.get(
-            observer.qscheme, observer.qscheme
-        )
-        scale, zero_point = observer.calculate_qparams()
-        made = {"qscheme": scheme, "dtype": observer.dtype, "scale": scale}
-        made["zero_point"] = zero_point if integers is None else zero_point.to(integers)
-        if is_per_channel(scheme):
-            made["axis"] = observer.ch_axis
-        made.update(quant_min=observer.quant_min, quant_max=observer.quant_max, is_decomposed=self.decomposed)
-        return made
+        made = get_qparam_dict(observer)
+        if integers is not None and "zero_point" in made:
+            made["zero_point"] = made["zero_point"].to(integers)
+        return {**made, "is_decomposed": self.decomposed}
 
     # ---- other calls
     def of_custom(self, node: Node, module: Any) -> None:

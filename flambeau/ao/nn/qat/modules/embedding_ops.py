@@ -17,13 +17,14 @@ class _Rounded:
 
     _FLOAT_MODULE: Any
     _SHARED: tuple[str, ...]
+    _SHOWN: str  # the class in messages
     weight: Any
 
     def __init__(self, *args: Any, qconfig: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         assert qconfig, "qconfig must be provided for QAT module"
         assert qconfig.weight().qscheme is torch.per_channel_affine_float_qparams, (
-            f"{type(self).__name__} weights requires a qscheme of "
+            f"{self._SHOWN} weights requires a qscheme of "
             f"torch.per_channel_affine_float_qparams Got {qconfig.weight().qscheme}"
         )
         self.qconfig = qconfig
@@ -56,6 +57,7 @@ class Embedding(_Rounded, nn.Embedding):
     """nn.Embedding with rounded rows; `qconfig` is needed."""
 
     _FLOAT_MODULE = nn.Embedding
+    _SHOWN = "Embedding"
     _SHARED = ("padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse")
 
     def forward(self, input: Any) -> Any:
@@ -68,6 +70,7 @@ class EmbeddingBag(_Rounded, nn.EmbeddingBag):
     """nn.EmbeddingBag with rounded rows; `qconfig` is needed."""
 
     _FLOAT_MODULE = nn.EmbeddingBag
+    _SHOWN = "Embedding Bag"
     _SHARED = ("max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse", "include_last_offset", "padding_idx")
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:

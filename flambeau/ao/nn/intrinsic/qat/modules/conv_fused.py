@@ -13,6 +13,7 @@ from flambeau import nn
 from flambeau.ao.nn import intrinsic as nni
 from flambeau.ao.nn import qat as nnqat
 from flambeau.ao.nn.intrinsic import _FusedModule
+from flambeau.ao.nn.intrinsic.qat.modules.batch_norm import TrainedBatchNorm
 from flambeau.nn.utils.fusion import fuse_conv_bn_weights
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
 _BN: dict[int, Any] = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 
 
-class _ConvBnNd(_FusedModule):
+class _ConvBnNd(TrainedBatchNorm, _FusedModule):
     """A convolution and a batch norm; of `dims` dimensions."""
 
     _version = 2
@@ -85,55 +86,51 @@ class _ConvBnNd(_FusedModule):
         else:
             self.freeze_bn_stats()
 
-    def reset_running_stats(self) -> None:
-        """Forget the means and variances."""
-        self.bn.reset_running_stats()
-
-    def reset_bn_parameters(self) -> None:
-        """Forget the means and variances, and draw the batch norm's parameters anew."""
-        self.bn.reset_running_stats()
-        nn.init.uniform_(self.bn.weight)
-        nn.init.zeros_(self.bn.bias)
-        if self.bias is not None:
-            fan_in, _ = nn.init._calculate_fan_in_and_fan_out(self.weight)  # type: ignore[attr-defined]
-            bound = fan_in**-0.5
-            nn.init.uniform_(self.bias, -bound, bound)
-
-    def update_bn_stats(self) -> Any:
-        """Let the means and variances follow the batches."""
-        self.freeze_bn, self.bn.training = False, True
-        return self
-
-    def freeze_bn_stats(self) -> Any:
-        """Let the means and variances be."""
-        self.freeze_bn, self.bn.training = True, False
-        return self
-
-    def train(self, mode: bool = True) -> Any:
-        """Training mode, or not; a batch norm that is frozen stays so."""
-        self.training = mode
-        if not self.freeze_bn:
-            for module in self.children():
-                module.train(mode)
-        return self
-
     def extra_repr(self) -> str:
         return self._FLOAT_CONV_MODULE.extra_repr(self)  # type: ignore[no-any-return]
 
     def forward(self, input: Any) -> Any:
         """bn(conv(input)), followed by the ReLU if there is one."""
         assert isinstance(self.bn.running_var, torch.Tensor)
-        factor = self.bn.weight / torch.sqrt(self.bn.running_var + self.bn.eps)
-        shape = [1] * (self.dims + 2)
-        weight = self.weight_fake_quant(self.weight * factor.reshape([-1, *shape[1:]]))
-        zero_bias = None if self.bias is None else torch.zeros_like(self.bias, dtype=input.dtype)
-        made = self._conv_forward(input, weight, zero_bias)
-        column = [1, -1, *[1] * self.dims]
-        made = made / factor.reshape(column)
-        if self.bias is not None:
-            made = made + self.bias.reshape(column)
-        made = self.bn(made)
+        slow = self._enable_slow_path_for_better_numerical_stability
+        made = self._forward_slow(input) if slow else self._forward_approximate(input)
         return made if self._FLOAT_RELU_MODULE is None else nn.functional.relu(made)
+
+    def _column(self, values: Any) -> Any:
+        return values.reshape([1, -1, *[1] * self.dims])
+
+    def _rounded_convolution(self, input: Any) -> tuple[Any, Any]:
+        """The convolution by the weight as it will be rounded, and the batch norm's factor that is in it."""
+        factor = self.bn.weight / torch.sqrt(self.bn.running_var + self.bn.eps)
+        weight = self.weight_fake_quant(self.weight * factor.reshape([-1, *[1] * (self.dims + 1)]))
+        return self._conv_forward(input, weight, self._zero_bias(input)), factor
+
+    def _zero_bias(self, input: Any) -> Any:
+        return None if self.bias is None else torch.zeros_like(self.bias, dtype=input.dtype)
+
+    def _forward_approximate(self, input: Any) -> Any:
+        made, factor = self._rounded_convolution(input)
+        made = made / self._column(factor)
+        return self.bn(made if self.bias is None else made + self._column(self.bias))
+
+    def _forward_slow(self, input: Any) -> Any:
+        """The same without a division by the factor, which may be 0: batches are measured by a second convolution."""
+        bn = self.bn
+        if bn.training:
+            plain = self._conv_forward(input, self.weight, self._zero_bias(input))
+            with torch.no_grad():
+                bn(plain if self.bias is None else plain + self._column(self.bias))  # which follows the batch
+        made, _ = self._rounded_convolution(input)
+        deviation = torch.sqrt(bn.running_var + bn.eps)
+        mean = bn.running_mean if self.bias is None else bn.running_mean - self.bias
+        if bn.training:
+            axes = [0, *range(2, plain.dim())]
+            mean = plain.mean(axes)
+            own = torch.sqrt(torch.square(plain - self._column(mean)).mean(axes) + bn.eps)
+            made, deviation = made * self._column(deviation / own), own
+        made = made + self._column(bn.bias - bn.weight * mean / deviation)
+        # The bias has no effect in training; a zero of it keeps it in the graph, as distributed training expects.
+        return made if self.bias is None else made + self._column(self.bias - self.bias)
 
     def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
         return self._convolution(self, input, weight, bias)

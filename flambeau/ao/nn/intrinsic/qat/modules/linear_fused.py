@@ -8,12 +8,13 @@ import flambeau as torch
 from flambeau import nn
 from flambeau.ao.nn import intrinsic as nni
 from flambeau.ao.nn.intrinsic import _FusedModule
+from flambeau.ao.nn.intrinsic.qat.modules.batch_norm import TrainedBatchNorm
 from flambeau.nn.utils.fusion import fuse_linear_bn_weights
 
 __all__ = ["LinearBn1d"]
 
 
-class LinearBn1d(nn.Linear, _FusedModule):
+class LinearBn1d(TrainedBatchNorm, nn.Linear, _FusedModule):
     """Linear and BatchNorm1d; the weight that is rounded is the one that inference will have."""
 
     _FLOAT_MODULE = nni.LinearBn1d
@@ -42,37 +43,6 @@ class LinearBn1d(nn.Linear, _FusedModule):
             self.update_bn_stats()
         else:
             self.freeze_bn_stats()
-
-    def reset_running_stats(self) -> None:
-        """Forget the means and variances."""
-        self.bn.reset_running_stats()
-
-    def reset_bn_parameters(self) -> None:
-        """Forget the means and variances, and draw the batch norm's parameters anew."""
-        self.bn.reset_running_stats()
-        nn.init.uniform_(self.bn.weight)
-        nn.init.zeros_(self.bn.bias)
-        if self.bias is not None:
-            bound = self.in_features**-0.5
-            nn.init.uniform_(self.bias, -bound, bound)
-
-    def update_bn_stats(self) -> Any:
-        """Let the means and variances follow the batches."""
-        self.freeze_bn, self.bn.training = False, True
-        return self
-
-    def freeze_bn_stats(self) -> Any:
-        """Let the means and variances be."""
-        self.freeze_bn, self.bn.training = True, False
-        return self
-
-    def train(self, mode: bool = True) -> Any:
-        """Training mode, or not; a batch norm that is frozen stays so."""
-        self.training = mode
-        if not self.freeze_bn:
-            for module in self.children():
-                module.train(mode)
-        return self
 
     def forward(self, input: Any) -> Any:
         """bn(linear(input))."""
