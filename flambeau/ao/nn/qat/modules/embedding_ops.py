@@ -24,8 +24,7 @@ class _Rounded:
         super().__init__(*args, **kwargs)
         assert qconfig, "qconfig must be provided for QAT module"
         assert qconfig.weight().qscheme is torch.per_channel_affine_float_qparams, (
-            f"{self._SHOWN} weights requires a qscheme of "
-            f"torch.per_channel_affine_float_qparams Got {qconfig.weight().qscheme}"
+            f"{self._SHOWN} weights requires a qscheme of torch.per_channel_affine_float_qparams Got {qconfig.weight().qscheme}"
         )
         self.qconfig = qconfig
         self.weight_fake_quant = qconfig.weight()

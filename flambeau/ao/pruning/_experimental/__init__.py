@@ -1,0 +1,1 @@
+"""Pruning of whole rows. Its modules have the names of PyTorch's."""

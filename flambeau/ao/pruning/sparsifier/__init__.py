@@ -1,0 +1,1 @@
+"""What chooses masks. Its modules have the names of PyTorch's."""
