@@ -148,13 +148,15 @@ def stored_names(places: Sequence[Place]) -> str | tuple[str | None, ...] | None
         if of_package(place) and place.scope["__name__"] != torch.nn.Sequential.__module__:
             return None
         if then[0].opname == "UNPACK_SEQUENCE":
-            return tuple([_variable(x) for x in then[1 : 1 + then[0].arg]])
-        return _variable(then[0])
+            count = then[0].arg
+            return tuple([name for x in then[1 : 1 + count] for name in _variables(x)][:count])
+        return _variables(then[0])[0]
     return None
 
 
-def _variable(instruction: Any) -> str | None:
+def _variables(instruction: Any) -> Sequence[str | None]:
+    """The variables that an instruction stores to, one or, since Python 3.13, two; a None for what is none."""
     if not instruction.opname.startswith(("STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")):
-        return None
-    value = instruction.argval
-    return value[0] if isinstance(value, tuple) else value
+        return (None,)
+    names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+    return names if instruction.opname == "STORE_FAST_STORE_FAST" else names[:1]
