@@ -11,6 +11,8 @@ import os
 from typing import Any
 
 from flambeau import extensions
+from flambeau.core.modes.modes import local
+from flambeau.dispatcher.higher_order import ANSWERS
 from flambeau.dispatcher.keys import DispatchKey
 from flambeau.dispatcher.namespaces import Namespace as _OpNamespace
 from flambeau.dispatcher.namespaces import Ops as _Ops
@@ -57,6 +59,17 @@ def _register_decomposed() -> None:
     importlib.import_module("flambeau.ao.quantization.fx._decomposed")
 
 
+def _checkpointed(gmod: Any, *args: Any, **kwargs: Any) -> Any:
+    """gmod(*args), of which backward keeps the arguments and computes the rest again: torch.utils.checkpoint.checkpoint."""
+    recorders = [mode for mode in local.dispatch_modes if hasattr(mode, "run_to_recompute")]
+    if recorders:  # the partition of the graph sees to it
+        return recorders[-1].run_to_recompute(gmod, args)
+    run = getattr(gmod, "forward", gmod)  # a graph's __call__ would tell of the exception that ends the second run early
+    checkpoint = importlib.import_module("flambeau.utils.checkpoint").checkpoint
+    return checkpoint(run, *args, **{**kwargs, "use_reentrant": False})
+
+
+ANSWERS["tag_activation_checkpoint"] = _checkpointed
 ops.__dict__["load_library"] = load_library
 ops.registrations["quantized_decomposed"] = _register_decomposed
 ops.registrations["prims"] = _register_prims

@@ -70,7 +70,7 @@ def graph_break(msg: str = "") -> None:
     """Break the graph that is traced: what was asked for so far is computed here. Unsupported inside fullgraph=True."""
     tracer = tracing()
     if tracer is not None:
-        tracer.broke("Call to `torch._dynamo.graph_break()`", tracer)
+        tracer.broke("Call to `torch._dynamo.graph_break()`")
         tracer.settle()
 
 

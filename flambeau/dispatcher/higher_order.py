@@ -1,7 +1,7 @@
 """What answers the operators whose arguments are functions, torch.ops.higher_order.cond and its kin: the functions are called.
 
-Graphs that programs export and save have them, with graphs as functions. Stands on modes and the public operators; used by
-namespaces.
+Graphs that programs export and save have them, with graphs as functions. Stands on modes, autograd and the public operators;
+used by namespaces.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.core.modes.modes import autocast, local, set_grad_enabled
+from flambeau.core.autograd.function import Function
+from flambeau.core.modes.modes import autocast, local, observed, set_grad_enabled
 from flambeau.core.operator.publishing import NAMESPACE
 
 __all__ = ["ANSWERS", "NAMES", "flow"]
@@ -75,7 +76,13 @@ def scan(combine_fn: Any, init: Sequence[Any], xs: Sequence[Any], additional_inp
 @_answer
 def wrap(func: Any, *args: Any, **kwargs: Any) -> Any:
     """func(*args, **kwargs)."""
-    return func(*args, **kwargs)
+
+    def run() -> Any:
+        return func(*args, **kwargs)
+
+    if observed.count and local.observer is not None:
+        return local.observer.higher_order("wrap", run, run, (*args, *kwargs.values()), {})
+    return run()
 
 
 @_answer
@@ -98,3 +105,33 @@ def wrap_with_autocast(
     """wrapped_func(*args, **kwargs) inside torch.autocast."""
     with autocast(device_type, dtype, enabled, cache_enabled):
         return wrapped_func(*args, **kwargs)
+
+
+@_answer
+def autograd_function_apply(
+    fwd: Any, bwd: Any, *args: Any, non_differentiable_idx: Sequence[int] = (), saved_for_backward_idx: Sequence[int] = ()
+) -> Any:
+    """The results of an autograd.Function by two graphs: fwd(*args) gives (results, saved values), bwd(*gradients, *saved
+    values) the gradients of args. The indices say which results have no gradient, and of which saved values it is
+    checked that nobody writes to them.
+    """
+
+    class ApplyTemplate(Function):
+        """The Function."""
+
+        @staticmethod
+        def forward(ctx: Any, *given: Any) -> Any:
+            results, ctx.values = fwd(*given)
+            ctx.mark_non_differentiable(*[results[i] for i in non_differentiable_idx])
+            ctx.save_for_backward(*[ctx.values[i] for i in saved_for_backward_idx])
+            ctx.values = [None if i in saved_for_backward_idx else x for i, x in enumerate(ctx.values)]
+            return tuple(results)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            values = list(ctx.values)
+            for i, tensor in zip(saved_for_backward_idx, ctx.saved_tensors, strict=True):
+                values[i] = tensor
+            return bwd(*gradients, *values)
+
+    return ApplyTemplate.apply(*args)

@@ -18,6 +18,7 @@ from typing import Any
 import flambeau as torch
 from flambeau.core.autograd import node as graph
 from flambeau.core.autograd.saved_tensors import PACKED, pack
+from flambeau.core.modes.modes import local, observed
 from flambeau.core.operator import unsupported as _unsupported
 from flambeau.utils.selective_checkpoint import (
     SAC_IGNORED_OPS,
@@ -408,16 +409,29 @@ def checkpoint(
             stacklevel=2,
         )
         use_reentrant = True
+    settings = {"use_reentrant": use_reentrant, **{key: kwargs[key] for key in ("preserve_rng_state",) if key in kwargs}}
     preserve = kwargs.pop("preserve_rng_state", True)
     if use_reentrant:
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug is not False:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-        return CheckpointFunction.apply(function, preserve, *args)
-    debug = debug if _state["debug"] is None else _state["debug"]
-    early_stop = early_stop and bool(_state["early_stop"])
-    return _checkpoint_without_reentry(function, preserve, context_fn, determinism_check, debug, early_stop, args, kwargs)
+
+        def run() -> Any:
+            return CheckpointFunction.apply(function, preserve, *args)
+
+    else:
+        debug = debug if _state["debug"] is None else _state["debug"]
+        early_stop = early_stop and bool(_state["early_stop"])
+
+        def run() -> Any:
+            return _checkpoint_without_reentry(function, preserve, context_fn, determinism_check, debug, early_stop, args, kwargs)
+
+    if observed.count and local.observer is not None and context_fn is noop_context_fn and not debug:
+        return local.observer.higher_order(
+            "tag_activation_checkpoint", run, lambda: function(*args, **kwargs), (*args, *kwargs.values()), settings
+        )
+    return run()
 
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:

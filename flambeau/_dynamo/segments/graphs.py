@@ -7,6 +7,7 @@ placeholders are named by where their tensors come from. Stands on fx, segment, 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import operator
 import re
 import traceback
@@ -16,13 +17,14 @@ from typing import Any, NamedTuple
 import flambeau as torch
 from flambeau import fx
 from flambeau._dynamo.segments import environment
-from flambeau._dynamo.segments.segment import Call, Place, Segment
+from flambeau._dynamo.segments.segment import Body, Call, Place, Segment
 from flambeau._dynamo.segments.sizes import SIZES, numel_of, size_of
 from flambeau._dynamo.segments.sources import placeholder_name
 from flambeau._dynamo.segments.spelling import INPLACE, of_package, spelled, stored_names
 from flambeau._dynamo.segments.values import thawed
 from flambeau._subclasses.fake_tensor import FakeTensorConverter, FakeTensorMode
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.dispatcher.overloads import HigherOrderOperator
 from flambeau.fx.experimental.shape_env import ShapeEnv, Source
 from flambeau.fx.experimental.size_errors import ConstraintViolationError
 from flambeau.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
@@ -31,6 +33,7 @@ __all__ = ["Input", "graph_of"]
 
 _BEGINS = {"autocast": torch.amp.autocast_mode._enter_autocast, "inference": torch.autograd.grad_mode._enter_inference_mode}
 _ENDS = {"autocast": torch.amp.autocast_mode._exit_autocast, "inference": torch.autograd.grad_mode._exit_inference_mode}
+_NAMES_OF_BODIES = {"autograd_function_apply": ("fwd_body", "bwd_body"), "cond": ("cond_true", "cond_false")}
 _modes: list[FakeTensorMode] = []  # for examples, which no thread makes any in at the moment
 
 
@@ -54,37 +57,25 @@ def graph_of(
         building = _Building(segment, mode)
         for at, name in zip(order, names, strict=True):
             building.input(at, name)
-        graph, nodes = building.graph, building.nodes
-        switch, grad = torch._C._set_grad_enabled, segment.grad
-        opened = _Blocks(graph, segment)
-        for call in segment.calls:
-            grad = opened.enter(call, grad)
-            if call.grad is not grad:
-                grad = call.grad
-                graph.call_function(switch, (grad,))
-            if not building.size(call):
-                _add(graph, call, nodes, sources)
-        grad = opened.enter(None, grad)
-        if grad is not segment.grad:
-            graph.call_function(switch, (segment.grad,))
-        graph.output(tuple([nodes[number] for number in results]))
-        _drop_unused_items(graph)
-        _add_examples(graph, mode)
+        building.fill(segment.calls, segment.grad, segment.environment, sources)
+        building.graph.output(tuple([building.nodes[number] for number in results]))
+        _drop_unused_items(building.graph)
+        building.add_examples()
         building.finish()
-    return fx.GraphModule(torch.nn.Module(), graph), building.inputs
+    return building.module(), building.inputs
 
 
 class _Blocks:
     """The blocks of autocast and inference mode that are open at the end of a graph."""
 
-    def __init__(self, graph: fx.Graph, segment: Segment) -> None:
-        self.graph, self.around = graph, segment.environment
+    def __init__(self, graph: fx.Graph, around: tuple[Any, ...] | None) -> None:
+        self.graph, self.around = graph, around
         self.open: list[tuple[tuple[Any, ...], fx.Node, bool]] = []  # what each is, its node, and grad mode before it
 
     def enter(self, call: Call | None, grad: bool) -> bool:
         """End and begin blocks until they are those of the call, or none are left; gives the grad mode there."""
         state = None if call is None else call.environment
-        wanted = environment.blocks(state, self.around) if state is not None else ()
+        wanted = environment.blocks(state, self.around) if state is not None and self.around is not None else ()
         assert wanted is not None  # the segment would have been computed before
         same = 0
         while same < min(len(wanted), len(self.open)) and wanted[same] == self.open[same][0]:
@@ -110,6 +101,86 @@ class _Building:
         self.inputs: list[Input] = []
         self.symbols: dict[str, fx.Node] = {}
         self.marked: list[tuple[str, int, Any]] = []  # dimensions that are to be dynamic: (of what, which, its size)
+        self.inner: dict[str, tuple[_Building, Body]] = {}  # the graphs within, by the names of the attributes that hold them
+
+    def fill(
+        self, calls: Sequence[Call], grad: bool, around: tuple[Any, ...] | None, sources: Callable[[Any], str | None]
+    ) -> None:
+        """Add nodes for calls, inside a state of the thread."""
+        graph, outer = self.graph, grad
+        opened = _Blocks(graph, around)
+        for call in calls:
+            grad = opened.enter(call, grad)
+            if call.grad is not grad:
+                grad = call.grad
+                graph.call_function(torch._C._set_grad_enabled, (grad,))
+            if not self.size(call):
+                self.add(call, sources)
+        grad = opened.enter(None, grad)
+        if grad is not outer:
+            graph.call_function(torch._C._set_grad_enabled, (outer,))
+
+    def body(self, body: Body, name: str, sources: Callable[[Any], str | None]) -> fx.Node:
+        """The attribute that holds the graph of a function that a call is given."""
+        inner = _Building(self.segment, self.mode)
+        for number in body.inputs:
+            outside = self.nodes.get(number)
+            node = inner._placeholder(Input(-1), "grad" if outside is None else outside.name, None, None)
+            node.target, inner.nodes[number] = node.name, node
+        inner.fill(body.calls, body.grad, body.environment, sources)
+        inner.graph.output(thawed(body.outputs, inner.nodes.__getitem__))
+        _drop_unused_items(inner.graph)
+        place = next(f"{name}_{i}" for i in itertools.count() if f"{name}_{i}" not in self.inner)
+        self.inner[place] = inner, body
+        return self.graph.get_attr(place)
+
+    def module(self) -> fx.GraphModule:
+        """The graph, and those within, as a module."""
+        root = torch.nn.Module()
+        for name, (inner, _) in self.inner.items():
+            root.add_module(name, inner.module())
+        return fx.GraphModule(root, self.graph)
+
+    def add_examples(self) -> None:
+        """Give nodes the tensors without data that they stand for."""
+        grad, before = torch.is_grad_enabled(), environment.current()
+        try:
+            for node in self.graph.nodes:
+                if node.op in ("call_function", "call_method"):
+                    made = self._example(node)
+                    if made is not None:
+                        node.meta["example_value"] = made
+        finally:
+            environment.switch(before)
+            torch.set_grad_enabled(grad)
+
+    def _example(self, node: fx.Node) -> Any:
+        modules: dict[str, Any] = {}
+        likes: dict[int, fx.Node] = {}
+        for function in node.args:
+            if isinstance(function, fx.Node) and function.op == "get_attr":
+                inner, body = self.inner[str(function.target)]
+                for number, placeholder in inner.nodes_of_inputs(body):
+                    like = likes.get(number) or self.nodes.get(number) or likes[body.likes[number]]
+                    placeholder.meta["example_value"] = like.meta.get("example_value")
+                inner.add_examples()
+                likes.update(inner.nodes)
+                modules[str(function.target)] = inner.module()
+        args, kwargs = fx.node.map_arg(
+            (node.args, node.kwargs),
+            lambda n: modules[n.target] if n.op == "get_attr" else n.meta.get("example_value"),  # type: ignore[index, return-value]
+        )
+        call = node.target
+        if call is torch.ops.higher_order.tag_activation_checkpoint:
+            call, kwargs = torch.ops.higher_order.wrap, {}  # nothing is computed twice here
+        if not callable(call):  # what FakeTensor has of its own says sizes as symbols
+            call = getattr(type(args[0]) if call in ("size", "numel") else torch.Tensor, call)
+        with self.mode:
+            return call(*args, **kwargs)
+
+    def nodes_of_inputs(self, body: Body) -> list[tuple[int, fx.Node]]:
+        """The inputs' numbers and placeholders, if this is the graph of a body."""
+        return list(zip(body.inputs, self.graph.find_nodes(op="placeholder"), strict=True))
 
     def input(self, at: int, source: str) -> None:
         """The placeholder of a value from outside; before it, those of the symbols that it is the first to have."""
@@ -150,7 +221,7 @@ class _Building:
         if call.function not in SIZES:
             return False
         args = thawed(call.args, self.nodes.__getitem__)
-        if call.function is size_of and args[0].op == "placeholder":
+        if call.function is size_of and args[0].op == "placeholder" and args[0].meta["example_value"] is not None:
             node = self.symbols.get(str(args[0].meta["example_value"].shape[args[1]]))
         else:
             node = None
@@ -160,6 +231,32 @@ class _Building:
             node = self.graph.call_method("numel", args)
         self.nodes[call.made[0][1]] = self.graph.call_function(call.function, args) if node is None else node
         return True
+
+    def add(self, call: Call, sources: Callable[[Any], str | None]) -> None:
+        """The node of another call, and those of the items of its result."""
+        graph, nodes = self.graph, self.nodes
+        args, kwargs = thawed(call.args, nodes.__getitem__), thawed(call.kwargs, nodes.__getitem__)
+        if isinstance(call.function, HigherOrderOperator):
+            prefixes = _NAMES_OF_BODIES.get(call.function.__name__, ("wrap_body",))
+            bodies = [self.body(x, name, sources) for x, name in zip(args, prefixes)]
+            args = (*bodies, *args[len(bodies) :])
+        kind, target, args = spelled(call.function, call.places, args)
+        node = graph.create_node(kind, target, args, kwargs)
+        _describe(node, call.places, sources)
+        names = stored_names(call.places)
+        parts: dict[tuple[int, ...], fx.Node] = {(): node}
+        for path, number in call.made:
+            for end in range(1, len(path) + 1):
+                if path[:end] not in parts:
+                    part = parts[path[:end]] = graph.call_function(operator.getitem, (parts[path[: end - 1]], path[end - 1]))
+                    _describe(part, call.places, sources)
+                    part.meta["item"] = True
+            if number not in nodes or target in INPLACE or isinstance(names, str):
+                nodes[number] = parts[path]
+            if isinstance(names, tuple) and len(path) == 1 and path[0] < len(names) and names[path[0]]:
+                parts[path]._rename(str(names[path[0]]))
+        if isinstance(names, str) and call.made and call.made[0][0] == ():
+            node._rename(names)
 
     def finish(self) -> None:
         """Sizes that turned out to be numbers, or inputs, are these."""
@@ -190,27 +287,6 @@ def _replacing(node: fx.Node, instead: Any) -> Callable[[fx.Node], Any]:
 
 def _annotation(tensor: Tensor) -> Any:
     return torch.nn.Parameter if isinstance(tensor, torch.nn.Parameter) else torch.Tensor
-
-
-def _add(graph: fx.Graph, call: Call, nodes: dict[int, fx.Node], sources: Callable[[Any], str | None]) -> None:
-    args, kwargs = thawed(call.args, nodes.__getitem__), thawed(call.kwargs, nodes.__getitem__)
-    kind, target, args = spelled(call.function, call.places, args)
-    node = graph.create_node(kind, target, args, kwargs)
-    _describe(node, call.places, sources)
-    names = stored_names(call.places)
-    parts: dict[tuple[int, ...], fx.Node] = {(): node}
-    for path, number in call.made:
-        for end in range(1, len(path) + 1):
-            if path[:end] not in parts:
-                part = parts[path[:end]] = graph.call_function(operator.getitem, (parts[path[: end - 1]], path[end - 1]))
-                _describe(part, call.places, sources)
-                part.meta["item"] = True
-        if number not in nodes or target in INPLACE or isinstance(names, str):
-            nodes[number] = parts[path]
-        if isinstance(names, tuple) and len(path) == 1 and path[0] < len(names) and names[path[0]]:
-            parts[path]._rename(str(names[path[0]]))
-    if isinstance(names, str) and call.made and call.made[0][0] == ():
-        node._rename(names)
 
 
 def _drop_unused_items(graph: fx.Graph) -> None:
@@ -274,23 +350,3 @@ def _example_mode(symbols: bool) -> Iterator[FakeTensorMode]:
         yield mode
     finally:
         _modes.append(mode)
-
-
-def _add_examples(graph: fx.Graph, mode: FakeTensorMode) -> None:
-    """Give nodes the tensors without data that they stand for."""
-    grad, before = torch.is_grad_enabled(), environment.current()
-    try:
-        for node in graph.nodes:
-            if node.op in ("placeholder", "output"):
-                continue
-            given = fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta.get("example_value"))
-            with mode:
-                call = node.target
-                if not callable(call):  # what FakeTensor has of its own says sizes as symbols
-                    call = getattr(type(given[0][0]) if call in ("size", "numel") else torch.Tensor, call)
-                made = call(*given[0], **given[1])
-            if made is not None:
-                node.meta["example_value"] = made
-    finally:
-        environment.switch(before)
-        torch.set_grad_enabled(grad)

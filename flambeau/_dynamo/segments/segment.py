@@ -20,7 +20,7 @@ from flambeau.core.modes.modes import local
 from flambeau.core.tensor import fakes, storage
 from flambeau.core.tensor.tensor import Tensor
 
-__all__ = ["Call", "Place", "Segment"]
+__all__ = ["Body", "Call", "Place", "Segment", "run_calls"]
 
 #: Where a value is in a call's result: () for the result itself, (1,) for its second item.
 Path = tuple[int, ...]
@@ -48,6 +48,60 @@ class Call(NamedTuple):
     places: tuple[Place, ...]
     environment: tuple[Any, ...] | None = None
 
+    def key(self) -> tuple[Any, ...]:
+        """What it computes, wherever it stands."""
+        return self.function, self.args, self.kwargs, self.made, self.grad, self.environment
+
+
+class Body:
+    """Calls as a function of the values with the numbers `inputs`: a graph within a graph. Equal ones compute the same.
+
+    outputs: values that it gives, as `frozen` has them. grad, environment: what is on around it. likes: the numbers of values
+    that inputs which aren't known yet, gradients, are like.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[int],
+        calls: Sequence[Call],
+        outputs: Any,
+        grad: bool,
+        environment: tuple[Any, ...] | None,
+        likes: dict[int, int] | None = None,
+    ) -> None:
+        self.inputs, self.calls, self.outputs, self.likes = tuple(inputs), tuple(calls), outputs, likes or {}
+        self.grad, self.environment = grad, environment
+        self._key = self.inputs, tuple([call.key() for call in calls]), outputs, grad, environment
+
+    def __call__(self, *given: Any) -> Any:
+        values: dict[int, Any] = dict(zip(self.inputs, given, strict=True))
+        run_calls(self.calls, values, self.grad)
+        return thawed(self.outputs, values.__getitem__)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Body) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def run_calls(calls: Sequence[Call], values: dict[int, Any], grad: bool) -> None:
+    """Compute calls that were recorded, whose results join `values`; grad: the mode that was on around them."""
+    before = local.grad
+    try:
+        for call in calls:
+            args, kwargs = thawed(call.args, values.__getitem__), thawed(call.kwargs, values.__getitem__)
+            with contextlib.nullcontext() if call.environment is None else environment.switched(call.environment):
+                local.grad = before if call.grad is grad else call.grad
+                result = call.function(*args, **kwargs)
+            for path, number in call.made:
+                value = result
+                for at in path:
+                    value = value[at]
+                values[number] = value
+    finally:
+        local.grad = before
+
 
 class _Known(NamedTuple):
     """A tensor of a segment, weakly unless it comes from outside, and its number."""
@@ -71,6 +125,7 @@ class Segment:
         self.dynamic: dict[int, frozenset[int]] = {}  # dimensions that may, by the number of a tensor from outside
         self._before: list[int] = []  # the counts of writes of their fakes, when the segment first saw them
         self._arrays: list[tuple[Tensor, int]] = []  # fakes of those on memory of NumPy's, with their counts of writes
+        self.within: set[int] = set()  # the numbers of what calls made that are now within one
         self._known: dict[int, _Known] = {}
         self._count = 0
         self._made: list[_Known] = []
@@ -84,6 +139,26 @@ class Segment:
         """The number of a tensor, or None if the segment doesn't know it."""
         found = self._known.get(id(tensor))
         return found.number if found is not None and found.tensor() is tensor else None
+
+    def number_of_view(self, tensor: Tensor) -> int | None:
+        """The number of what a call gave that a tensor without data is another object for: the same memory, all of it."""
+        for known in self._made:
+            made = known.tensor()
+            if made is not None and made._storage is tensor._storage:
+                if made._offset == tensor._offset and made._layout == tensor._layout:
+                    return known.number
+        return None
+
+    def requires_grad(self, number: int) -> bool:
+        """Whether the tensor with this number does, or may."""
+        given = [tensor for n, tensor, _, _ in self.outside if n == number]
+        made = [known.tensor() for known in self._made if known.number == number]
+        return any(tensor is None or tensor._node is not None for tensor in (*given, *made))
+
+    def put_within(self, first: int) -> None:
+        """Values whose numbers are these or greater are those of calls within one, or of none, but for those from outside."""
+        outside = {number for number, *_ in self.outside} | {number for number, _ in self.ints}
+        self.within |= set(range(first, self._count)) - outside
 
     def add_outside(self, tensor: Tensor, fake: Tensor) -> int:
         """A tensor that comes from outside."""
@@ -142,7 +217,7 @@ class Segment:
                 for n, t, _, _ in self.outside
             ]
         )
-        calls = tuple([(c.function, c.args, c.kwargs, c.made, c.grad, c.environment) for c in self.calls])
+        calls = tuple([call.key() for call in self.calls])
         return self.environment, self.grad, inputs, tuple([n for n, _ in self.ints]), calls
 
     def specialize(self) -> None:
@@ -188,18 +263,5 @@ class Segment:
         """The values with these numbers, computed call by call."""
         given = [*[number for number, *_ in self.outside], *[number for number, _ in self.ints]]
         values: dict[int, Any] = dict(zip(given, inputs, strict=True))
-        before = local.grad
-        try:
-            for call in self.calls:
-                args, kwargs = thawed(call.args, values.__getitem__), thawed(call.kwargs, values.__getitem__)
-                with contextlib.nullcontext() if call.environment is None else environment.switched(call.environment):
-                    local.grad = call.grad
-                    result = call.function(*args, **kwargs)
-                for path, number in call.made:
-                    value = result
-                    for at in path:
-                        value = value[at]
-                    values[number] = value
-        finally:
-            local.grad = before
+        run_calls(self.calls, values, self.grad)
         return [values[number] for number in numbers]

@@ -19,7 +19,7 @@ import flambeau as torch
 from flambeau._dynamo.segments.segment import Place
 from flambeau.core.modes import interception
 from flambeau.core.operator import publishing, view
-from flambeau.dispatcher.overloads import OpOverload
+from flambeau.dispatcher.overloads import OperatorBase
 
 __all__ = ["INPLACE", "of_package", "spelled", "stored_names"]
 
@@ -60,7 +60,7 @@ def spelled(
     function: Callable[..., Any], places: Sequence[Place], args: tuple[Any, ...]
 ) -> tuple[str, Callable[..., Any] | str, tuple[Any, ...]]:
     """(kind, target, args) of a node for function(*args), as it is written at the innermost place."""
-    if isinstance(function, OpOverload):
+    if isinstance(function, OperatorBase):
         return "call_function", function, args
     step = _step(places[0].code, places[0].instruction) if places else None
     name = function.__name__

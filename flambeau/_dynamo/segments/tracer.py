@@ -20,12 +20,15 @@ import flambeau as torch
 from flambeau._dynamo import exc
 from flambeau._dynamo.segments import environment, tables
 from flambeau._dynamo.segments.become import become
+from flambeau._dynamo.segments.bodies import Start, expose, folded, tensors_in
+from flambeau._dynamo.segments.functions import applied
 from flambeau._dynamo.segments.places import places_of
 from flambeau._dynamo.segments.segment import Call, Path, Segment
 from flambeau._dynamo.segments.sizes import Looking, Recorded, SizeInt, ended, numel_of, plain, size_ints, size_of
 from flambeau._dynamo.segments.values import Unrecordable, frozen
 from flambeau._subclasses.fake_tensor import FakeTensorConverter, FakeTensorMode
 from flambeau.base import device as devices
+from flambeau.core.autograd.function import call as function_call
 from flambeau.core.modes.modes import deferring, local
 from flambeau.core.modes.observing import Given, Observer
 from flambeau.core.operator.arguments import LOOKING
@@ -70,9 +73,10 @@ class Tracer(Observer):
         dynamic: Callable[[Tensor], frozenset[int]] = lambda tensor: frozenset(),
         ints: list[SizeInt] | None = None,
     ) -> None:
-        self.compute, self.broke, self.dynamic = compute, broke, dynamic
+        self.compute, self.told, self.dynamic = compute, broke, dynamic
         self.ints: list[SizeInt] = [] if ints is None else ints
         self.looking = False  # whether sizes are SizeInts
+        self._tried = False  # whether what is recorded may turn out not to be, so that it can't be computed
         try:
             self.mode = _modes.pop()
         except IndexError:
@@ -112,7 +116,7 @@ class Tracer(Observer):
         try:
             made = self._recorded(function, lambda given, named: self.go_on(function, own, given, named), args, kwargs)
         except Unrecordable:
-            if not any(True for _ in _tensors(args)) and not any(True for _ in _tensors(kwargs.values())):
+            if not any(True for _ in tensors_in(args)) and not any(True for _ in tensors_in(kwargs.values())):
                 return self.go_on(function, own, args, kwargs)  # of NumPy's arrays, say
         except exc.TorchDynamoException:
             raise
@@ -138,7 +142,7 @@ class Tracer(Observer):
         return self.go_on(function, own, plain(args), plain(kwargs)) if self.looking else self.go_on(function, own, args, kwargs)
 
     def _all_real(self, name: str, args: Any, kwargs: dict[str, Any]) -> None:
-        for tensor in (*_tensors(args), *_tensors(kwargs.values())):
+        for tensor in (*tensors_in(args), *tensors_in(kwargs.values())):
             if fakes.is_fake(tensor._layout):
                 raise exc.InternalTorchDynamoError(
                     f"torch.compile: {name} is given a tensor that comes from something the tracer doesn't see; call "
@@ -153,7 +157,7 @@ class Tracer(Observer):
         before = []
         if self.looking:
             given, named = plain(given), plain(named)
-            before = [(tensor, tensor._layout.shape) for tensor in _tensors((given, named))]
+            before = [(tensor, tensor._layout.shape) for tensor in tensors_in((given, named))]
         with self.mode:
             made = call(given, named)
         for tensor, shape in before:
@@ -182,6 +186,11 @@ class Tracer(Observer):
             return int(tensor.number)
         number = self.segment.number_of(tensor)
         if number is not None:
+            if number in self.segment.within:
+                expose(self.segment, number)
+            return number
+        number = self.segment.number_of_view(tensor) if self._tried else None
+        if number is not None:
             return number
         layout = tensor._layout
         if layout.flavor is not None or layout.answering is not None or fakes.is_fake(layout) or layout.device.type == "meta":
@@ -204,7 +213,7 @@ class Tracer(Observer):
     def _number_of_int(self, given: SizeInt) -> int:
         """The number of a size: the calls that make it are recorded when another is given it."""
         segment, origin = self.segment, given.origin
-        if given.segment is segment:
+        if given.segment is segment and given.number not in segment.within:
             return given.number
         elsewhere = origin.__class__ is not tuple or any(x.__class__ is Recorded and x.segment is not segment for x in origin[1])
         if elsewhere or given.stale():
@@ -267,7 +276,7 @@ class Tracer(Observer):
 
     def _check_outside(self, given: Any) -> None:
         """_Unseen if the call changed what a tensor from outside is, beside its values."""
-        for tensor in _tensors(given):
+        for tensor in tensors_in(given):
             if not fakes.is_fake(tensor._layout):
                 fake, layout = self.mode.from_tensor(tensor), tensor._layout
                 same = fake._layout.shape == layout.shape and fake._layout.strides == layout.strides
@@ -283,7 +292,7 @@ class Tracer(Observer):
             number = self.segment.number_of(shown)
             found.append((path, self.segment.next_number() if number is None else number, shown))
             return shown
-        if isinstance(made, (tuple, list)) and any(True for _ in _tensors(made)):
+        if isinstance(made, (tuple, list)) and any(True for _ in tensors_in(made)):
             items = [self._results(x, (*path, i), found) for i, x in enumerate(made)]
             if all(a is b for a, b in zip(items, made)):
                 return made
@@ -298,6 +307,9 @@ class Tracer(Observer):
         """An operator that a program defines is recorded if it has a fake implementation and writes to nothing; others, and
         autograd.Functions, run on real tensors.
         """
+        if call is function_call and not local.saved_tensors_hooks and not local.dispatch_modes:
+            self._same_environment()
+            return applied(self, args[0], args[1], sys._getframe(1))
         if call is answer_unasked and not args[0].schema.is_mutable:
             made = self._defined(*args)
             if made is not _Unseen:
@@ -321,6 +333,36 @@ class Tracer(Observer):
             raise
         except Exception:
             return _Unseen
+        finally:
+            local.observer = self
+
+    def higher_order(self, name: str, answer: Callable[[], Any], function: Callable[[], Any], given: Any, settings: Any) -> Any:
+        """The function's calls are a graph within the graph, if nothing in it asks for values."""
+        if local.saved_tensors_hooks or local.dispatch_modes:
+            return answer()
+        self._same_environment()
+        start = Start(self.segment)
+        result = function()
+        if start.holds(self.segment):
+            folded(start, name, result, given, settings, places_of(sys._getframe(1)))
+        return result
+
+    def alone_with(self, function: Callable[[], Any]) -> Any:
+        """What a function gives whose calls are recorded to be looked at, and to be taken out; None if it can't be recorded."""
+        with self.lock:
+            before, self._tried = self._tried, True
+            try:
+                return function()
+            except Exception:
+                return None
+            finally:
+                self._tried = before
+
+    def number(self, tensor: Tensor) -> int:
+        """The number of a tensor. Raises an exception if it can have none."""
+        local.observer = self.outer
+        try:
+            return self._number(tensor)
         finally:
             local.observer = self
 
@@ -354,15 +396,21 @@ class Tracer(Observer):
             local.observer = self.outer
         super().evaluates(node)
 
+    def broke(self, reason: str) -> None:
+        """The graph ends here, as it would in PyTorch."""
+        if self._tried:
+            raise _Unseen
+        self.told(reason, self)
+
     def break_here(self, reason: str, refused: bool, wanted: Any = None) -> None:
         """The graph ends. refused: PyTorch ends it here as well, which fullgraph=True forbids. wanted: its first results."""
         if refused and _of_program(sys._getframe(1)):
-            self.broke(reason, self)
+            self.broke(reason)
         self.settle(wanted)
 
     def aside_from(self, reason: str, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """The result of a function that runs without being seen."""
-        self.broke(reason, self)
+        self.broke(reason)
         self.settle()
         local.observer = self.outer
         try:
@@ -375,13 +423,15 @@ class Tracer(Observer):
         if threading.get_ident() == self.thread:
             return
         writes = tables.writes(function.__name__) or "out" in kwargs
-        if any(self.segment.concerns(tensor, writes) for tensor in _tensors((*args, *kwargs.values()))):
+        if any(self.segment.concerns(tensor, writes) for tensor in tensors_in((*args, *kwargs.values()))):
             self.settle()
 
     # ---------------------------------------------------------------- computing
 
     def settle(self, result: Any = None) -> None:
         """Compute what was recorded. result: what the function returns or needs, whose tensors are the graph's first results."""
+        if self._tried and threading.get_ident() == self.thread:
+            raise _Unseen
         before, exporting = local.observer, local.exporting
         if before is self:
             local.observer = self.outer
@@ -398,9 +448,9 @@ class Tracer(Observer):
             self._begin()
             return
         segment.use()
-        living = segment.living()
+        living = self._living(segment)
         if result is not None:
-            place = {id(tensor): at for at, tensor in enumerate(_tensors([result]))}
+            place = {id(tensor): at for at, tensor in enumerate(tensors_in([result]))}
             living.sort(key=lambda known: place.get(id(known[0]), len(place)))
         for _, tensor, _, writes in segment.outside:
             if tensor._storage.writes != writes:
@@ -417,6 +467,16 @@ class Tracer(Observer):
             self._all_real("return", (x,), {})
         become([(tensor, x) for (tensor, _), x in zip(living, made, strict=True)])
 
+    def _living(self, segment: Segment) -> list[tuple[Tensor, int]]:
+        """What the program still holds of what the calls give, and its numbers."""
+        living = segment.living()
+        for _, number in living:
+            if number in segment.within:
+                expose(segment, number)
+        return [
+            known for known in living if known[1] not in segment.within
+        ]  # those of a backward that was only tried are nothing
+
     def run(self, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
         """What the function gives."""
         deferring.append(self)
@@ -432,7 +492,7 @@ class Tracer(Observer):
             deferring.remove(self)
             _modes.append(self.mode)
             ended(self.ints)
-        for tensor in _tensors([result]):
+        for tensor in tensors_in([result]):
             self._all_real("return", (tensor,), {})
         return plain(result) if self.looking and any(size_ints([result])) else result
 
@@ -448,14 +508,3 @@ def _is_door(frame: FrameType) -> bool:
     name = frame.f_globals.get("__name__", "")
     doors = (f"{torch.__name__}.core.", f"{torch.__name__}._dynamo.")
     return frame.f_code.co_filename == LOOKING or name.startswith(doors)
-
-
-def _tensors(given: Any) -> Any:
-    """The tensors among values, and in their lists, tuples and dicts."""
-    for x in given:
-        if isinstance(x, Tensor):
-            yield x
-        elif x.__class__ is dict:
-            yield from _tensors(x.values())
-        elif isinstance(x, (list, tuple)):
-            yield from _tensors(x)

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from flambeau.base.layout import Layout
 from flambeau.base.naming import public_module
 from flambeau.base.warn import warn
 from flambeau.core.autograd import inplace, mutation_guard
@@ -146,8 +147,7 @@ class FunctionNode(MultiNode):
             for index, gradient in enumerate(given):
                 layout = self.layouts[index]
                 if gradient is None and layout is not None:
-                    given[index] = empty_layout(layout.dense())
-                    given[index].zero_()
+                    given[index] = _zeros(layout.dense(), gradients)
         function = self.function
         if function.backward is not Function.backward and function.vjp is not Function.vjp:
             raise RuntimeError(
@@ -285,6 +285,16 @@ class Function:
         return call(cls, args)[0]
 
 
+def _zeros(layout: Layout, gradients: Sequence[Any]) -> Any:
+    """Zeros of a layout, by an operator that modes below autograd see if there are any; one of the gradients is a tensor."""
+    known = next((gradient for gradient in gradients if gradient is not None), None)
+    if local.dispatch_modes and known is not None:
+        return known.new_zeros(layout.shape, dtype=layout.dtype, device=layout.device.shown)
+    zeros = empty_layout(layout)
+    zeros.zero_()
+    return zeros
+
+
 def _classes_of(function: type[Function], name: str) -> tuple[type[BackwardCFunction], type[FunctionNode]]:
     """The classes of a Function's contexts and of its nodes in the graph."""
     module = BackwardCFunction.__module__
@@ -304,16 +314,16 @@ def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Function
     """The result of a Function on tensors of no transform, recorded; the context that its forward filled in; and what it marked
     as not differentiable.
     """
-    variables = tuple([isinstance(argument, Tensor) for argument in args])
-    needs = tuple([variable and argument._node is not None for variable, argument in zip(variables, args)])
-    before = local.grad
-    recording = before and True in needs
-    context_class, node_class = (
-        _generated_classes_of(function) if local.guard else (function._context_cls, function._backward_cls)
-    )
+    return joined(function, args, *forwarded(function, args))
+
+
+def forwarded(function: type[Function], args: tuple[Any, ...]) -> tuple[tuple[bool, ...], FunctionCtx, Any]:
+    """The first half of a call: which arguments need gradients, the context that forward has filled in, and what it gave."""
+    context_class = _generated_classes_of(function)[0] if local.guard else function._context_cls
     context = context_class()
+    needs = tuple([isinstance(argument, Tensor) and argument._node is not None for argument in args])
     context.needs_input_grad = needs
-    local.grad = False
+    before, local.grad = local.grad, False
     moving, local.forward_grad = local.forward_grad, False
     try:
         if function.setup_context is not Function.setup_context:
@@ -324,9 +334,18 @@ def call(function: type[Function], args: tuple[Any, ...]) -> tuple[Any, Function
             result = function.forward(context, *args)
     finally:
         local.grad, local.forward_grad = before, moving
+    return needs, context, result
+
+
+def joined(
+    function: type[Function], args: tuple[Any, ...], needs: tuple[bool, ...], context: FunctionCtx, result: Any
+) -> tuple[Any, FunctionCtx, tuple[Any, ...]]:
+    """The second half of a call: its result, in the graph."""
     outputs = list(result) if isinstance(result, tuple) else [result]
+    variables = tuple([isinstance(argument, Tensor) for argument in args])
     node = None
-    if recording:
+    if local.grad and True in needs:
+        node_class = _generated_classes_of(function)[1] if local.guard else function._backward_cls
         edges = tuple(
             [
                 (argument._node, argument._index) if need else NO_EDGE

@@ -73,6 +73,13 @@ class Observer:
         """An operator that a program defines, "ns::name", is called: gives call(*args)."""
         return call(*args) if self.outer is None else self.outer.operator(name, call, *args)
 
+    def higher_order(self, name: str, answer: Callable[[], Any], function: Callable[[], Any], given: Any, settings: Any) -> Any:
+        """torch.ops.higher_order's operator `name`, or what PyTorch has one for, is called with a function: gives answer().
+
+        function() runs the function on the tensors `given`; settings: keyword arguments of the operator.
+        """
+        return answer() if self.outer is None else self.outer.higher_order(name, answer, function, given, settings)
+
     def begin(self, name: str, given: Given | None = None) -> Callable[[], None] | None:
         """A stretch of the program begins, and what it says that it is given; gives what ends it."""
         return None if self.outer is None else self.outer.begin(name, given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import flambeau as torch
@@ -18,13 +18,16 @@ from flambeau._subclasses.symbolic.state import env_of
 from flambeau.base.symbolic.numbers import is_symbolic_number
 from flambeau.core.modes.modes import local
 from flambeau.core.tensor.storage import begin_epoch, root
+from flambeau.fx import traceback as fx_traceback
 from flambeau.fx._symbolic_trace import Tracer
 from flambeau.fx.experimental.unbacked_bindings import bindings_of
+from flambeau.fx.interpreter import Interpreter
 from flambeau.fx.node import Argument
 from flambeau.fx.passes.shape_prop import _extract_tensor_metadata
 from flambeau.fx.proxy import Proxy
 from flambeau.nn import Module, Parameter
 from flambeau.utils._python_dispatch import TorchDispatchMode
+from flambeau.utils.selective_checkpoint import CheckpointPolicy
 
 __all__ = [
     "CONSTANT_NUMEL_LIMIT",
@@ -264,6 +267,14 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             if made is not NotImplemented:
                 return made
         return self._record(func, args, kwargs)
+
+    def run_to_recompute(self, module: Any, args: Sequence[Any]) -> Any:
+        """What a GraphModule gives; nodes say that backward passes are rather to compute their values again than to save them."""
+        for node in module.graph.nodes:
+            if node.op not in ("placeholder", "output"):
+                node.meta["recompute"] = CheckpointPolicy.PREFER_RECOMPUTE
+        with fx_traceback.preserve_node_meta():
+            return Interpreter(module).run(*args)
 
     def _reseeded(self) -> None:
         """What is drawn from here on would be other numbers in the graph."""
