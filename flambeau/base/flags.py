@@ -5,8 +5,9 @@
 `FLAMBEAU_VECTOR_BYTES` is described in codegen.cpu. `FLAMBEAU_WINOGRAD` is when convolutions take Winograd's form: auto where
 it is faster, always where it can be, never. `FLAMBEAU_WEIGHT_CACHE` bounds what is kept of weights by
 codegen.runtime.weight_cache: auto, never, or a number of bytes. `FLAMBEAU_COMPILE` says what torch.compile's default backend
-does: on; off, functions run as they are; check, replays are compared with the functions (capture.check). `FLAMBEAU_PERF=1` tells
-`perf` the names of kernels (codegen.object_cache.perf_map). Used by all layers.
+does: on; off, functions run as they are; check, replays are compared with the functions (capture.check). `FLAMBEAU_PASSES` says
+which passes its programs go through (codegen.programs.passes): on, all of them; off; or names with commas between them.
+`FLAMBEAU_PERF=1` tells `perf` the names of kernels (codegen.object_cache.perf_map). Used by all layers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _integer(name: str, default: int) -> int:
 class Flags:
     """The switches of this process; `flags` is the only instance."""
 
-    __slots__ = ("compile", "debug", "full_traceback", "perf", "vector_bytes", "weight_cache", "winograd")
+    __slots__ = ("compile", "debug", "full_traceback", "passes", "perf", "vector_bytes", "weight_cache", "winograd")
 
     def __init__(self) -> None:
         self.debug = _integer("FLAMBEAU_DEBUG", 0)
@@ -55,6 +56,8 @@ class Flags:
         if compiled not in COMPILE:
             raise ValueError(f"the environment variable FLAMBEAU_COMPILE must be on, off or check, got {compiled!r}")
         self.compile = COMPILE[compiled]
+        passes = os.environ.get("FLAMBEAU_PASSES", "").strip() or "on"
+        self.passes = None if passes == "on" else frozenset(() if passes == "off" else map(str.strip, passes.split(",")))
         most = os.environ.get("FLAMBEAU_WEIGHT_CACHE", "").strip() or "auto"
         if most not in ("auto", "never") and not most.isdecimal():
             raise ValueError(

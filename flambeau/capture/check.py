@@ -281,7 +281,7 @@ def _first_difference(program: Program, arguments: list[Any], heard: _Heard, bef
         )
         part = program._replace(buffers=buffers, steps=program.steps[: i + 1], outputs=results, versions=())
         try:
-            made = Replay(part)(*arguments)
+            made = Replay(part, improved=False)(*arguments)
         except (Unfit, Busy) as reason:
             return f"{place} can't be repeated: {reason}"
         found = [hash(_elements(x)) for x in made]
@@ -290,7 +290,7 @@ def _first_difference(program: Program, arguments: list[Any], heard: _Heard, bef
             return f"{place} is the first that does: {_line(step.plan)}"
     if len(heard.launches) > len(program.steps):
         return f"the function launches {len(heard.launches)}, beginning with {_line(heard.launches[len(program.steps)][0])}"
-    return "its launches give the same"
+    return "its launches give the same, each for itself"
 
 
 def _line(plan: Any) -> str:

@@ -123,6 +123,11 @@ class KernelRef:
         return self._identity
 
 
+def start() -> None:
+    """Have all that is to be compiled, and that nobody waits for, compiled on threads."""
+    _Compilation.start_idle()
+
+
 class KernelModule:
     """Several kernels in one text, by name."""
 

@@ -219,6 +219,10 @@ class Lowering:
         if op == "guard":
             self.report(args[1])
             return args[0]
+        if op == "through":
+            return joined(
+                [self._through(_stored_part(node.value) if dtype.is_complex else node.value, x) for x in parts_of(args[0])]
+            )
         if op == "leaf":
             raise KeyError(f"leaf {node.value!r} has no value in the environment")
         if dtype.is_complex:
@@ -234,6 +238,12 @@ class Lowering:
         if op in ("real", "imag"):
             return args[0][op == "imag"]
         return self._lower_real(node, args)  # type: ignore[arg-type]
+
+    def _through(self, dtype: DType, value: str) -> str:
+        """A number that was stored as the real floating `dtype`, as LLVM can't combine it with what it is used for."""
+        kind = llvm_type(dtype)
+        read = self.widen(dtype, self.narrow(dtype, value))
+        return self._call(f"llvm.arithmetic.fence.{self._suffix(kind)}", self.type(kind), [(self.type(kind), read)])
 
     def _lower_real(self, node: Expr, args: list[str]) -> str:
         op, dtype = node.op, node.dtype

@@ -391,6 +391,14 @@ def guard(value: Operand, bad: Operand) -> Expr:
     return make("guard", (value, cast(as_expr(bad), bool_)), value.dtype)
 
 
+def through_memory(x: Expr, dtype: DType) -> Expr:
+    """`x` as it is read after it was stored as `dtype`, a storage dtype: rounded to that, and computed for itself: no product in
+    it is contracted with a sum that it is an operand of. What stands between operators that share a kernel.
+    """
+    x = cast(x, dtype)
+    return x if is_integral(x.dtype) else make("through", (x,), x.dtype, dtype)
+
+
 def rarely(common: Expr, size: Expr, limit: float, slow: Callable[..., Expr], *operands: Expr) -> Expr:
     """`common`, but slow(size, *operands) where |size| >= limit; all of one floating dtype.
 

@@ -111,7 +111,7 @@ class Nest:
     stages: tuple[Loop | Row, ...]
     scalars: tuple[tuple[str, DType], ...] = ()
 
-    @property
+    @kept
     def may_refuse(self) -> bool:
         """Whether it may find bad data: by a pick, whose position is out of range, or by a guard."""
         return any(n.op in ("pick", "guard") for s in self.stages for e in s.expressions for n in topological(e))

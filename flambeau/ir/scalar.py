@@ -53,6 +53,7 @@ from flambeau.ir.expression import (  # noqa: F401
     show,
     sometimes,
     substitute,
+    through_memory,
     topological,
     trace,
     trunc_divide,

@@ -33,7 +33,7 @@ def _kept_by_itself() -> Iterator[None]:
 
 def _constants(captured: Captured) -> list[Any]:
     entries = [entry for kind in captured.entries.values() for entry in kind]
-    return [one for entry in entries for frames in entry.replay._free for one in frames.constants]
+    return [one for entry in entries for frames in entry.replay.form.free for one in frames.constants]
 
 
 def _packed(captured: Captured) -> list[bool]:
@@ -43,7 +43,7 @@ def _packed(captured: Captured) -> list[bool]:
 def _taken(captured: Captured) -> bool:
     """Whether the last replay packed nothing."""
     entries = [entry for kind in captured.entries.values() for entry in kind]
-    return not any(frames.words[native.PACKS] for entry in entries for frames in entry.replay._free)
+    return not any(frames.words[native.PACKS] for entry in entries for frames in entry.replay.form.free)
 
 
 def _same(a: Any, b: Any) -> bool:

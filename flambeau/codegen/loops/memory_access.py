@@ -23,7 +23,8 @@ AHEAD = 16384  # bytes between what a block reads and what it asks for
 PICK_ERROR = 1  # error word: a picked index is out of range
 #: A few instructions each; a loop body with any other op counts as long.
 SHORT_OPS = frozenset(
-    "leaf constant add sub mul cast where neg abs minimum maximum lt gt le ge eq ne and or not xor bitcast fma pick".split()
+    "leaf constant add sub mul cast where neg abs minimum maximum lt gt le ge eq ne and or not xor bitcast fma pick "
+    "through".split()
 )
 
 

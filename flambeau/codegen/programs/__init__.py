@@ -4,9 +4,9 @@
     if isinstance(replay, Refusal): ...            # replay.reason: what would have been missed
     outputs = replay(*inputs)                      # runs the launches again, on tensors of the same layouts
 
-recording.py listens (`Tape`), program.py is the value, arena.py lays its memory out, native.py is the native replay, replay.py
-writes its tables and calls it, entry.py is `record`. Stands on codegen.runtime; nothing above codegen is imported: tensors are
-read by their slots.
+recording.py listens (`Tape`), program.py is the value, passes.py and fusion.py make faster ones of it, arena.py lays its memory
+out, native.py is the native replay, replay.py writes its tables and calls it, entry.py is `record`. Stands on codegen.runtime;
+nothing above codegen is imported: tensors are read by their slots.
 
 What a program knows: launches, in order, with memory as *buffers*, and nothing of Python. Whoever skips Python answers for it:
 that the function would have taken the same way (guards), and what it does to Python objects (a `grad` that is rebound). What may
@@ -15,7 +15,8 @@ be relied on:
 - A tape that would miss an effect on memory is refused (`Refusal`): values that Python read (`item`, `numpy`, a branch), memory
   that moved, random states that Python touched, a failed launch, memory that was read and is gone.
 - Recording holds no tensor and no storage, so that reference counts are those of an eager run.
-- A replay gives eager's bits: same kernels, same order, same number of threads. Versions of written memory move as in eager.
+- A replay gives eager's bits: same kernels, same order, same number of threads, but for passes, which keep the bits.
+  Versions of written memory move as in eager.
 - A call whose conditions don't hold (other layouts, aliases, sizes, threads, memory freed or copied on write) raises `Unfit`, and
   nothing has happened; so does one in which a kernel finds bad data, after what it did was taken back: run the function, which
   raises the operator's error. (If there was too much to take back the error is raised here, in general words.)

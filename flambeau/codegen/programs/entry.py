@@ -32,7 +32,7 @@ def record(
     program = tape.finish(tensors, outputs)
     if isinstance(program, Refusal):
         return result, program
-    return result, Replay(program)
+    return result, Replay(program, settled=True)
 
 
 def leaves(result: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from weakref import ref
 
 from flambeau.base.layout import Layout
-from flambeau.codegen.plan import Plan
+from flambeau.codegen.plan import Loops, Plan
 
 FRESH, OUTPUT, KEPT, EXTERNAL, CONSTANT = "fresh", "output", "kept", "external", "constant"
 
@@ -71,7 +71,7 @@ class Address(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A launch. words: the plan as it was lowered for the processor; operands: results, then inputs."""
+    """A launch. words: the plan as it was lowered for the processor, b"" if it isn't yet; operands: results, then inputs."""
 
     plan: Plan
     words: bytes
@@ -174,3 +174,19 @@ def lifetimes(steps: Sequence[Step], count: int) -> list[tuple[int, int]]:
                 first[operand.buffer] = i
             last[operand.buffer] = i
     return list(zip(first, last))
+
+
+def may_refuse(step: Step) -> bool:
+    """Whether a step's kernels may find bad data."""
+    return any(_may_refuse(one) for one in step.plan.steps)
+
+
+def _may_refuse(step: Any) -> bool:
+    if step.__class__ is Loops:
+        return step.nest.may_refuse
+    kind = step.__class__.__name__
+    return any(move.indices for move in step.moves) if kind == "Moves" else kind not in _SURE
+
+
+#: Kinds of steps that do the same whatever the data are.
+_SURE = frozenset("Contraction Attend AttendBackward Convolve ConvolveInput ConvolveWeight Recur RecurBackward".split())

@@ -1,7 +1,7 @@
 """Programs that run: the tables of a program, with memory for what is fresh, and the call of the native replay.
 
 A `Replay` is what callers have. It keeps `_Frames`, of which a call takes one that nobody uses: several threads have one each.
-Stands on program.py, arena.py and native.py.
+Stands on program.py, arena.py, passes.py and native.py.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
-from flambeau.codegen.plan import Loops
+from flambeau.base.flags import flags
 from flambeau.codegen.programs import native
 from flambeau.codegen.programs.arena import arrange
 from flambeau.codegen.programs.constants import Constant, prepared
+from flambeau.codegen.programs.passes import improve
 from flambeau.codegen.programs.program import (
     CONSTANT,
     EXTERNAL,
@@ -31,6 +32,7 @@ from flambeau.codegen.programs.program import (
     Step,
     Unfit,
     lifetimes,
+    may_refuse,
 )
 from flambeau.codegen.runtime import launch, launcher, state
 from flambeau.codegen.runtime.cpython import BYTES_DATA
@@ -55,27 +57,28 @@ _REASONS = {
 class Replay:
     """A program that can be called: `replay(*inputs)`, with tensors of the layouts that it was recorded with, gives its outputs,
     new ones each time. Lifted numbers may stand behind the inputs. Raises Unfit where the function itself must run.
+
+    `program` is what was recorded. What passes make of it is run as soon as its kernels are there; settled: they are waited for;
+    improved: whether passes run at all.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, settled: bool = False, improved: bool = True) -> None:
         self.program = program
         self._threads, self._numbers, self._given = program.threads, program.numbers, len(program.inputs)
-        self._free: list[_Frames] = []
         self._plain = all(r.operand is not None and program.buffers[r.operand.buffer].kind == OUTPUT for r in program.outputs)
         self._waits = [(g, w) for g, w in program.generators if w is not None]
-        self._arena = _arranged(program)
-        self._made = 0  # how many frames
+        self.form = _Form(program)
+        self._coming = improve(program) if improved else None
+        if self._coming is not None:
+            self._take(settled or flags.compile == "check")
 
     @property
     def nbytes(self) -> int:
         """About how many bytes it keeps between calls, for as many threads as have called it at once."""
-        program = self.program
-        contents = sum(len(b.content) for b in program.buffers if b.content is not None)
-        scratch = max((_scratch_of(step.words) for step in program.steps), default=0)
-        return max(1, self._made) * (self._arena[1] + scratch + contents + STEP_BYTES * len(program.steps))
+        return self.form.nbytes
 
     def __str__(self) -> str:
-        return str(self.program)
+        return str(self.form.program)
 
     def run(self, inputs: Sequence[Any], numbers: Sequence[float] = ()) -> tuple[Any, ...]:
         """The outputs for these inputs, and these values of the lifted numbers."""
@@ -89,26 +92,34 @@ class Replay:
         for generator, waits in self._waits:
             if generator.spare[1] != waits:
                 raise Unfit("a normal sample waits in a random generator, or none does")
+        if self._coming is not None:
+            self._take()
+        form = self.form
         try:
-            frames = self._free.pop()
+            frames = form.free.pop()
         except IndexError:
-            frames = _Frames(self.program, self._arena)
-            self._made += 1
+            frames = form.frames()
         try:
             made = frames.launch(*arguments)
             if made is None:
-                self._complain(frames)
+                self._complain(form.program, frames)
             if frames.words[native.PACKS]:
                 for constant in frames.constants:
                     constant.renew(arguments)
         finally:
-            self._free.append(frames)
+            form.free.append(frames)
         return made if self._plain else self._composed(made, arguments)  # type: ignore[no-any-return]
+
+    def _take(self, wait: bool = False) -> None:
+        """Run from now on what passes made of the program, if its kernels are there."""
+        coming = self._coming
+        made = coming.take(wait) if coming is not None else None
+        if made is not None:
+            self.form, self._coming = _Form(made), None
 
     def forget(self) -> None:
         """Give back the memory that replays have between them."""
-        self._free.clear()
-        self._made = 0
+        self.form = _Form(self.form.program)
 
     def _composed(self, made: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
         fresh, results = iter(made), []
@@ -129,30 +140,38 @@ class Replay:
             results.append(launch.tensor_from(held, place, layout))
         return tuple(results)
 
-    def _complain(self, frames: _Frames) -> None:
+    def _complain(self, program: Program, frames: _Frames) -> None:
         unfit, failed = frames.words[native.UNFIT], frames.words[native.FAILED]
         if unfit:
             raise Unfit(_REASONS[unfit])
-        step = self.program.steps[failed - 1]
+        step = program.steps[failed - 1]
         if failed - 1 <= frames.takes_back:
             raise Unfit("a kernel found bad data")
         raise RuntimeError(f"a kernel found bad data (code {frames.words[native.CODE]}): {str(step.plan).split(chr(10))[0]}")
 
 
-def may_refuse(step: Step) -> bool:
-    """Whether a step's kernels may find bad data."""
-    return any(_may_refuse(one) for one in step.plan.steps)
+class _Form:
+    """A program as it is run, with the frames that nobody uses."""
 
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.free: list[_Frames] = []
+        self._arena = _arranged(program)
+        self._made = 0  # how many frames
 
-def _may_refuse(step: Any) -> bool:
-    if step.__class__ is Loops:
-        return step.nest.may_refuse
-    kind = step.__class__.__name__
-    return any(move.indices for move in step.moves) if kind == "Moves" else kind not in _SURE
+    def frames(self) -> _Frames:
+        """New ones."""
+        made = _Frames(self.program, self._arena)
+        self._made += 1
+        return made
 
-
-#: Kinds of steps that do the same whatever the data are.
-_SURE = frozenset("Contraction Attend AttendBackward Convolve ConvolveInput ConvolveWeight Recur RecurBackward".split())
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes all frames have."""
+        program = self.program
+        contents = sum(len(b.content) for b in program.buffers if b.content is not None)
+        scratch = max((_scratch_of(step.words) for step in program.steps), default=0)
+        return max(1, self._made) * (self._arena[1] + scratch + contents + STEP_BYTES * len(program.steps))
 
 
 def _arranged(program: Program) -> tuple[dict[int, int], int]:

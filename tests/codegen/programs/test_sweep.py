@@ -43,7 +43,7 @@ def seen(outputs: Any, inputs: list[Any]) -> Any:
 
 def poison(replay: Replay) -> None:
     """Fill the memory of what is fresh with NaNs."""
-    for frames in replay._free:
+    for frames in replay.form.free:
         if frames.arena_bytes:
             ctypes.memset(frames.arena, 0xFF, frames.arena_bytes)
 
