@@ -314,7 +314,7 @@ class Attributes(Gradients):
         cls = type(o)
         if not self.of_environment(o) or is_a(o, (Tensor, type, ModuleType)) or not is_made_by_class_statement(cls):
             return False
-        if id(o) in self.arguments or is_a(o, threading.local):
+        if is_a(o, threading.local):
             return False
         kind = type(in_class(cls, name))
         if kind is not type(ABSENT) and (in_class(kind, "__set__") is not ABSENT or in_class(kind, "__delete__") is not ABSENT):
@@ -324,7 +324,8 @@ class Attributes(Gradients):
         except AttributeError:
             return False
         self._pinned_class(o)
-        self.guards.dict_of(o, own)
+        if id(o) not in self.arguments:
+            self.guards.dict_of(o, own)
         self.write(own, name)
         return True
 

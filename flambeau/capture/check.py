@@ -27,6 +27,7 @@ from flambeau.core.autograd.node import held_gradient
 from flambeau.core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from flambeau.capture.arguments import Arguments
     from flambeau.capture.entry import Entry
 
 __all__ = ["ReplayDiffers", "checked"]
@@ -38,17 +39,17 @@ class ReplayDiffers(RuntimeError):
     """A replay did something else than the function: a fault of flambeau's, or of a function whose calls can't be told apart."""
 
 
-def checked(entry: Entry, tensors: list[Tensor], function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+def checked(entry: Entry, arguments: Arguments, function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """What the function gives, having compared it with the entry's answer. Unfit, if it has none; ReplayDiffers."""
-    program = entry.replay.program
+    program, tensors = entry.replay.program, arguments.tensors
     owners = [tensors[x] if x.__class__ is int else x for x, _ in entry.gradients]
     inputs, numbers = entry.inputs(tensors), entry.numbers.now()
 
     def state_now() -> _State:
-        return _State(program, entry, inputs, owners)
+        return _State(program, entry, arguments, inputs, owners)
 
     before = state_now()
-    answer = entry.answer(tensors)
+    answer = entry.answer(arguments)
     replayed = state_now()
     kept = [value for _, _, value in replayed.entries]
     values = {id(x): _elements(x) for x in _tensors_in([answer, replayed.gradients, kept], set())}
@@ -125,7 +126,7 @@ class _State:
     tensors: the inputs of the program; owners: those to which the call gives gradients.
     """
 
-    def __init__(self, program: Program, entry: Entry, tensors: list[Tensor], owners: list[Tensor]) -> None:
+    def __init__(self, program: Program, entry: Entry, arguments: Arguments, tensors: list[Tensor], owners: list[Tensor]) -> None:
         written, self.blocks = set(), {}
         for buffer in program.buffers:
             if buffer.kind == EXTERNAL:
@@ -145,7 +146,8 @@ class _State:
         for generator in {id(g): g for g in (rng.default_generator, *(g for g, _ in program.generators))}.values():
             self.generators[generator.state_address] = ctypes.string_at(generator.state_address, GENERATOR_BYTES)
             self.generators[generator.spare_address] = ctypes.string_at(generator.spare_address, SPARE_BYTES)
-        self.entries = [(table, key, table.get(key, _ABSENT)) for table, key, _ in entry.effects]
+        tables = [(arguments.objects[table] if table.__class__ is int else table, key) for table, key, _ in entry.effects]
+        self.entries = [(table, key, table.get(key, _ABSENT)) for table, key in tables]
         self.owners, self.gradients = owners, [held_gradient(x) for x in owners]
 
     def restore(self) -> None:

@@ -3,23 +3,25 @@
     captured = Captured(function)
     captured(*args)     # the first call of its kind runs as it is, the second is recorded, later ones are guards and a replay
 
-A call's *kind* is the structure of its arguments, the layouts of their tensors, and the modes of the thread. Stands on recorder,
-results and codegen.programs.
+A call's *kind* is the key of its arguments, with the layouts of their tensors, and the modes of the thread. Stands on arguments,
+recorder, results and codegen.programs.
 """
 
 from __future__ import annotations
 
+import enum
 import functools
 import logging
-import struct
 import sys
 from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from flambeau.base.dtype import get_default_dtype
 from flambeau.base.flags import flags
+from flambeau.capture.arguments import Arguments, Unknown
 from flambeau.capture.check import checked
-from flambeau.capture.kinds import IMMUTABLE, TENSORS, is_a, is_record
+from flambeau.capture.kinds import is_a
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.results import NoRecipe, Recipe
 from flambeau.codegen.programs import Busy, Refusal, Replay, Tape, Unfit
@@ -37,32 +39,42 @@ __all__ = ["Captured", "Entry"]
 log = logging.getLogger("torch._dynamo.recompiles")  # shown by TORCH_LOGS=recompiles
 MOST_MISSES = 32  # captures in a row that no later call could use: the function is left alone from then on
 MOST_ENTRIES = 8  # of one kind
-MOST_KINDS = 256  # of calls, after which the function is left alone: something in its arguments is always another one
-MOST_BYTES = 64 << 20  # of the memory of a function's programs: those that were used least leave
+MOST_KINDS = 256  # of calls: those that are replayed least leave; if none is, the function is left alone from then on
+MOST_BYTES = 64 << 20  # of the memory of a function's programs and guards: those that were used least leave
+BYTES_OF_GUARD = 256  # with its reason and what it holds, about
 MOST_REFUSALS = 3  # of one kind, after which its calls run as they are
+MOST_PINNING = 8  # kinds of calls whose entries hold arguments
+_LASTING = (FunctionType, BuiltinFunctionType, type, enum.Enum)  # arguments that are held without harm
 
 
 class Entry:
     """A program, and what must hold for it to answer a call."""
 
-    def __init__(self, recorder: Recorder, replay: Replay, recipe: Recipe, tensors: list[Tensor]) -> None:
+    def __init__(self, recorder: Recorder, replay: Replay, recipe: Recipe, arguments: Arguments) -> None:
         self.guards = recorder.guards
         self.look = recorder.guards.finish()
         self.searched = 0  # how often entries of dicts were not where they had been
-        self.replay, self.attach, self.build, self.effects = replay, recipe.attach, recipe.build, recipe.effects
+        self.replay, self.attach, self.build = replay, recipe.attach, recipe.build
         self.pinned = frozenset(key for key in recorder.tensors if key not in recorder.arguments)
         self.numbers = recorder.numbers
-        at: dict[int, Any] = {id(x): i for i, x in enumerate(tensors)}  # arguments are found by their number
+        tensors = arguments.tensors
+        at: dict[int, Any] = {id(x): i for i, x in enumerate(arguments.objects)}  # arguments are found by their number
+        self.effects = [(at.get(id(table), table), key, part) for table, key, part in recipe.effects]
+        self.around = frozenset(recorder.environment.keys() - recorder.arguments.keys() if self.effects else ())
+        self.returned = [(place, at[place]) for place in recipe.returned]
+        at = {id(x): i for i, x in enumerate(tensors)}
         self.owners = [at.get(id(x), x) for x in recorder.owners]  # whose gradients are inputs, too
         self.gradients = [(at.get(id(x), x), part) for x, part in recipe.gradients]  # that the call gives
         self.without, self.unhooked = ([at[id(x)] for x in each] for each in (recorder.without, recorder.unhooked))
         self.bare = [i for i, x in enumerate(tensors) if id(x) in recorder.bare]
+        self.nbytes = replay.nbytes + BYTES_OF_GUARD * len(self.guards)
         self.hits = 0
         self.hits_before = 0  # when there was no room for others at last
 
-    def answer(self, tensors: list[Tensor]) -> Any:
+    def answer(self, arguments: Arguments) -> Any:
         """The call's result. Unfit, with the reason, where the program can't give it; nothing has happened then."""
         check, reasons = self.look
+        tensors = arguments.tensors
         try:
             failed = check()
         except Exception as error:  # of a question in Python: a set that another thread changes, say
@@ -77,16 +89,20 @@ class Entry:
             raise Unfit("an argument is a tensor of the surroundings")
         if self.bare and any(tensors[i].__dict__ for i in self.bare):
             raise Unfit("an argument has attributes of its own")
+        if self.around and not self.around.isdisjoint(map(id, arguments.objects)):
+            raise Unfit("an argument is an object of the surroundings")
         given = self.inputs(tensors) if self.owners or self.without or self.unhooked else tensors
         made = self.replay(*given, *self.numbers.now()) if self.numbers else self.replay(*given)
         if self.attach is not None:
             self.attach(made)
         self.hits += 1
-        objects: dict[int, Any] = {}
+        objects: dict[int, Any] = {place: arguments.objects[i] for place, i in self.returned} if self.returned else {}
         for owner, gradient in self.gradients:
             (tensors[owner] if owner.__class__ is int else owner)._grad = gradient(made, objects)
         result = self.build(made, objects)
         for table, key, part in self.effects:
+            if table.__class__ is int:
+                table = arguments.objects[table]
             if part is None:
                 table.pop(key, None)
             else:
@@ -119,40 +135,49 @@ class Captured:
         functools.update_wrapper(self, function, updated=())
         self.entries: dict[Any, list[Entry]] = {}
         self.calls: dict[Any, int] = {}  # by kind: recordings that were refused, or MOST_REFUSALS if no more are to be made
+        self.pinning: dict[Any, None] = {}  # kinds of calls whose entries hold arguments, those used last at the end
+        self.classes: dict[type, Any] = {}  # how arguments of each class are taken
         self.refusals: dict[str, int] = {}
+        self.hits_before: dict[Any, int] = {}  # by kind, when there were too many of them at last
         self.misses = 0
         self.retired = not guards.available()
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self.retired or _special(self.exporting):
             return self.function(*args, **kwargs)
-        tensors: list[Tensor] = []
+        arguments = Arguments(self.classes)
         try:
-            key = _kind(args, kwargs, tensors), _modes()
+            key = arguments.key(args, kwargs), _modes()
             entries = self.entries.get(key)
-        except (_Unknown, TypeError, RecursionError) as reason:
+        except (Unknown, TypeError, RuntimeError) as reason:  # that are too deep, or are changed by another thread meanwhile
             self._refused(str(reason))
             return self.function(*args, **kwargs)
+        if arguments.changed:
+            for each in [*self.pinning]:
+                self._drop(each)
         for entry in entries or ():
             try:
                 if flags.compile == "check":
-                    return checked(entry, tensors, self.function, args, kwargs)
-                return entry.answer(tensors)
+                    return checked(entry, arguments, self.function, args, kwargs)
+                return entry.answer(arguments)
             except Unfit as reason:
                 self._refused(str(reason))
-        if len(self.calls) > MOST_KINDS:
+        if len(self.calls) > MOST_KINDS and not self._make_room_for_kinds():
             self.retire()
             return self.function(*args, **kwargs)
         refused = self.calls.setdefault(key, -1)
         if refused < 0 or refused >= MOST_REFUSALS:
             self.calls[key] = max(refused, 0)
             return self.function(*args, **kwargs)
-        return self._record(key, tensors, args, kwargs)
+        return self._record(key, arguments, args, kwargs)
 
     def forget(self) -> None:
         """Forget what was recorded."""
         self.entries.clear()
         self.calls.clear()
+        self.pinning.clear()
+        self.classes.clear()
+        self.hits_before.clear()
         self.misses, self.retired = 0, not guards.available()
 
     def retire(self) -> None:
@@ -164,14 +189,21 @@ class Captured:
         log.debug("%s: %s", getattr(self.function, "__qualname__", type(self.function).__qualname__), reason)
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
-    def _record(self, key: Any, tensors: list[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _drop(self, key: Any) -> None:
+        """Forget a kind of calls."""
+        self.entries.pop(key, None)
+        self.calls.pop(key, None)
+        self.pinning.pop(key, None)
+
+    def _record(self, key: Any, arguments: Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call, recorded; an entry is made of it if nothing was refused."""
-        if all(not entry.hits for entry in self.entries.get(key, ())):
+        made = self.entries.get(key)
+        if made and not any(entry.hits for entry in made):
             self.misses += 1
             if self.misses > MOST_MISSES:
                 self.retire()
                 return self.function(*args, **kwargs)
-        tape = Tape(tensors)
+        tape = Tape(arguments.tensors)
         recorder = Recorder(tape)
         before = _modes()
         try:
@@ -180,28 +212,33 @@ class Captured:
             return self.function(*args, **kwargs)
         self.calls[key] += 1  # unless it comes to an entry
         try:
-            result = recorder.run(self.function, args, kwargs)
+            result = recorder.run(self.function, args, kwargs, arguments)
         finally:
             tape.end()
         if _modes() != before:
             recorder.refuse("modes are others after the call")
-        self._keep(key, recorder, tape, tensors, result)
+        self._keep(key, recorder, tape, arguments, result)
         return result
 
-    def _keep(self, key: Any, recorder: Recorder, tape: Tape, tensors: list[Tensor], result: Any) -> None:
+    def _keep(self, key: Any, recorder: Recorder, tape: Tape, arguments: Arguments, result: Any) -> None:
         recorder.look_back()
         if recorder.reason is None:
             try:
                 recipe = Recipe(result, recorder)
-                program = tape.finish([*tensors, *recorder.found], recipe.tensors)
+                program = tape.finish([*arguments.tensors, *recorder.found], recipe.tensors)
                 if isinstance(program, Refusal):
                     recorder.refuse(program.reason)
                 elif any(buffer.kind == KEPT for buffer in program.buffers):
                     recorder.refuse("a tensor that was made in the call is kept somewhere")
                 else:
                     entries = self.entries.setdefault(key, [])
-                    entries.insert(0, Entry(recorder, Replay(program), recipe, tensors))
+                    entries.insert(0, Entry(recorder, Replay(program), recipe, arguments))
                     del entries[MOST_ENTRIES:]
+                    if not all(is_a(each, _LASTING) for each in arguments.pinned):
+                        self.pinning.pop(key, None)
+                        self.pinning[key] = None
+                        if len(self.pinning) > MOST_PINNING:
+                            self._drop(next(iter(self.pinning)))
                     self._make_room(entries[0])
                     self.calls[key] -= 1
                     self.misses = 0 if any(entry.hits for entry in entries) else self.misses
@@ -210,15 +247,25 @@ class Captured:
         if recorder.reason is not None:
             self._refused(recorder.reason)
 
+    def _make_room_for_kinds(self) -> bool:
+        """Forget all kinds of calls but those that were replayed most since this was done at last. False if there are none."""
+        hits = {key: sum(entry.hits for entry in entries) for key, entries in list(self.entries.items())}
+        since = {key: count - self.hits_before.get(key, 0) for key, count in hits.items()}
+        used = sorted((key for key in since if since[key]), key=since.__getitem__, reverse=True)[: MOST_KINDS // 2]
+        for key in self.calls.keys() - used:
+            self._drop(key)
+        self.hits_before = hits
+        return bool(used)
+
     def _make_room(self, newest: Entry) -> None:
         """Have entries leave that were used least since this was done at last, until the others take no more than they may."""
         every = [(entry, entries) for entries in list(self.entries.values()) for entry in entries]
-        total = sum(entry.replay.nbytes for entry, _ in every)
+        total = sum(entry.nbytes for entry, _ in every)
         if total <= MOST_BYTES:
             return
         for entry, entries in sorted(every, key=lambda each: each[0].hits - each[0].hits_before):
             if total > MOST_BYTES and entry is not newest:
-                total -= entry.replay.nbytes
+                total -= entry.nbytes
                 entries.remove(entry)
             entry.hits_before = entry.hits
 
@@ -253,61 +300,3 @@ def _modes() -> tuple[Any, ...]:
         local.multithreading,
         state.words[state.GUARD],
     )
-
-
-def _kind(args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> Any:
-    """The key of a call's arguments; their tensors are put into `tensors`."""
-    if not kwargs:
-        for x in args:
-            if x.__class__ is not Tensor or x._node is not None:
-                break
-        else:  # tensors without gradients alone: the common case, and quick
-            if len(args) == 1:
-                tensors.append(args[0])
-                return args[0]._layout
-            if len({id(x._storage) for x in args}) == len(args):
-                tensors.extend(args)
-                return tuple([x._layout for x in args])
-    return _structure((args, kwargs), tensors)
-
-
-class _Unknown(Exception):
-    """args[0]: an argument that no kind is known for."""
-
-
-def _structure(value: Any, tensors: list[Tensor]) -> Any:
-    """An argument's part of the key; tensors in it are appended to `tensors`."""
-    cls = type(value)
-    if cls is Tensor or cls in TENSORS:
-        for i, other in enumerate(tensors):
-            if other is value:
-                return i
-            if other._storage is value._storage:
-                tensors.append(value)
-                return cls, value._layout, value._node is None, value._node is None or value.is_leaf, i
-        tensors.append(value)
-        return cls, value._layout, value._node is None, value._node is None or value.is_leaf
-    if cls in (int, bool, str, bytes, type(None)):
-        return cls, value
-    if cls is float:
-        return cls, value.hex() if value == value else struct.pack("d", value)  # there are many NaNs
-    if cls is tuple or cls is list:
-        return cls, *[_structure(each, tensors) for each in value]
-    if cls is dict:
-        return cls, *[(_constant_key(key), _structure(each, tensors)) for key, each in value.items()]
-    if is_record(cls):
-        items = [(_constant_key(key), _structure(each, tensors)) for key, each in dict.items(value)] if is_a(value, dict) else ()
-        parts = [_structure(each, tensors) for each in value] if is_a(value, tuple) else ()
-        own = getattr(value, "__dict__", {})
-        return cls, *parts, *items, *[(name, _structure(each, tensors)) for name, each in own.items()]
-    if is_a(value, Tensor):
-        raise _Unknown(f"an argument of the class {cls.__name__}")
-    if cls in IMMUTABLE:
-        return cls, repr(value)
-    return cls, id(value)  # an object that guards pin, and hold
-
-
-def _constant_key(key: Any) -> Any:
-    if type(key) not in (str, int, bool):
-        raise _Unknown("an argument is a dict whose keys are neither strings nor numbers")
-    return type(key), key

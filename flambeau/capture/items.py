@@ -157,7 +157,7 @@ class Items(Attributes):
                 self._pinned_class(o)
                 self.call(self.reach(in_class(type(o), "__setitem__")), o, key, value)
                 return
-            elif type(o) is dict and type(key) in SCALARS and self.of_environment(o) and id(o) not in self.arguments:
+            elif type(o) is dict and type(key) in SCALARS and self.of_environment(o):
                 self.touch(key)
                 self.write(o, key)
             else:

@@ -107,27 +107,27 @@ def is_of_namedtuple(names: dict[str, Any]) -> bool:
     return str(names.get("__name__", "")).startswith("namedtuple_")
 
 
-_records: dict[type, bool] = {}
-
-
 def is_record(cls: type) -> bool:
     """Whether all of an object is its elements and its dict, which are compared when it is given to a call: named tuples,
     dataclasses, those among them that are dicts.
     """
-    if cls not in _records:
-        _records[cls] = _keeps_only_parts(cls)
-    return _records[cls]
-
-
-def _keeps_only_parts(cls: type) -> bool:
     if issubclass(cls, tuple):
         named = is_of_namedtuple(getattr(cls.__new__, "__globals__", {}))
         return cls.__mro__[1:] == (tuple, object) and named
-    if "__dataclass_fields__" not in cls.__dict__ or not cls.__dictoffset__:
-        return False
-    known = (object, Generic, dict, collections.OrderedDict)
+    return "__dataclass_fields__" in cls.__dict__ and _keeps_a_dict_and(cls, dict, collections.OrderedDict)
+
+
+def is_plain(cls: type) -> bool:
+    """Whether all of an object is its dict, and it isn't of what stays: modules, optimizers, members of enums."""
+    return not issubclass(cls, (torch.nn.Module, torch.optim.Optimizer, enum.Enum)) and _keeps_a_dict_and(cls)
+
+
+def _keeps_a_dict_and(cls: type, *bases: type) -> bool:
+    """Whether an object of a class is a dict of attributes, what these bases keep, and nothing else."""
+    known = (object, Generic, *bases)
     slots = any(vars(base).get("__slots__") for base in cls.__mro__ if base not in known)
-    return not slots and all(base.__flags__ & 1 << 9 or base in known for base in cls.__mro__)
+    own = type(in_class(cls, "__dict__")) is GetSetDescriptorType
+    return own and not slots and all(base.__flags__ & 1 << 9 or base in known for base in cls.__mro__)
 
 
 def is_made_by_class_statement(cls: type) -> bool:

@@ -11,8 +11,9 @@ import enum
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+from flambeau.capture.arguments import Arguments
 from flambeau.capture.builtins import CONTAINERS, SCALARS
-from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, TENSORS, has_foreign_base, is_a, is_made_by_class_statement, is_record
+from flambeau.capture.kinds import C_FUNCTIONS, IMMUTABLE, TENSORS, has_foreign_base, is_a, is_made_by_class_statement
 from flambeau.codegen.runtime.guards import Guards
 from flambeau.core.tensor.tensor import Tensor
 
@@ -52,31 +53,16 @@ class Provenance:
         if self.reason is None:
             self.reason = reason
 
-    def _argument(self, value: Any) -> None:
-        """What the call was given: its structure is part of the key under which it is found again."""
-        if type(value) in IMMUTABLE:
-            self._plain_slice(value)
-            return
-        if type(value) in (list, tuple, dict, *TENSORS):
-            self.environment[id(value)] = value
-        if type(value) in TENSORS:
-            self._keep_tensor(value)
-            self.arguments[id(value)] = value
-        elif type(value) in (list, tuple, dict) or is_record(type(value)):
-            self._argument_of_parts(value)
-        else:
-            self.reach(value)
-            self.guards.hold(value)
-
-    def _argument_of_parts(self, value: Any) -> None:
-        """An argument whose structure is in the key: a container, or a named tuple or dataclass."""
-        self.arguments[id(value)] = self.environment[id(value)] = value
-        self.touched.add(id(value))
-        own = getattr(value, "__dict__", None) if type(value) not in (list, tuple, dict) else None
-        for each in [*(dict.values(value) if is_a(value, dict) else value if is_a(value, (list, tuple)) else ())]:
-            self._argument(each)
-        if own is not None:
-            self._argument_of_parts(own)
+    def _given(self, given: Arguments) -> None:
+        """What the call was given: the structure of it is in the key under which it is found again, or it is pinned."""
+        for each in (*given.objects, *given.tensors):
+            self.arguments[id(each)] = self.environment[id(each)] = each
+        self.touched.update(map(id, given.objects))
+        for tensor in given.tensors:
+            self._keep_tensor(tensor)
+        for each in given.pinned:
+            self.reach(each)
+            self.guards.hold(each)
 
     def _plain_slice(self, value: Any) -> None:
         """Refuse a slice of the environment that isn't immutable, as its parts aren't."""

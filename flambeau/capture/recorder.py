@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import enum
 import functools
+import gc
 import importlib.util
 import sys
 import warnings
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
+from flambeau.capture.arguments import Arguments
 from flambeau.capture.calls import Calls
 from flambeau.capture.instrument import HOOKS, Instrumented, NotInstrumented, codes_of, instrumented, looks_at_frames
 from flambeau.capture.kinds import (
@@ -47,10 +49,14 @@ def _loaded(name: str) -> ModuleType:
 class Recorder(Calls):
     """One call's record: see Provenance for what it gives."""
 
-    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """function(*args, **kwargs), recorded. Its exceptions are the call's."""
-        for each in (*args, *kwargs.values()):
-            self._argument(each)
+    def run(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], given: Arguments | None = None
+    ) -> Any:
+        """function(*args, **kwargs), recorded. Its exceptions are the call's. given: the arguments, if their key was made."""
+        if given is None:
+            given = Arguments({})
+            given.key(args, kwargs)
+        self._given(given)
         self.reach(function)
         self.guards.hold(function)
         outer = sys.getprofile()
@@ -58,6 +64,8 @@ class Recorder(Calls):
             self.refuse("a profiler or debugger is on")
             return function(*args, **kwargs)
         self.net = self._net
+        collects = gc.isenabled()
+        gc.disable()  # it would run callbacks of objects that have nothing to do with the call
         sys.setprofile(self.net)
         try:
             return self.call(function, *args, **kwargs)
@@ -67,6 +75,8 @@ class Recorder(Calls):
         finally:
             sys.setprofile(None)
             self.net = None
+            if collects:
+                gc.enable()
 
     def _net(self, frame: Any, event: str, argument: Any) -> None:
         if self.reason is not None or (event != "call" and argument is not warnings.warn):

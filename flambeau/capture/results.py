@@ -42,6 +42,7 @@ class Recipe:
         self.tensors: list[Tensor] = []
         self._places: dict[int, int] = {}
         self._making: dict[int, Any] = {}
+        self.returned: set[int] = set()  # arguments that are in a result, by the addresses of the recorded ones
         self._unfinished: set[int] = set()
         self._graph = Graph(recorder.tensors, recorder.is_constant, self._place, recorder.first_node)
         self.build = self._recipe(result)
@@ -74,7 +75,8 @@ class Recipe:
         if self.recorder.is_constant(value):
             return lambda given, made: value
         if place in self.recorder.arguments:
-            raise NoRecipe(f"an argument, a {cls.__name__}, is returned")
+            self.returned.add(place)
+            return lambda given, made: made[place]
         if place in self._making:
             if place in self._unfinished:
                 raise NoRecipe(f"a {cls.__name__} that is part of itself is returned")
