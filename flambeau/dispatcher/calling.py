@@ -173,9 +173,15 @@ def answer_unasked(record: OperatorRecord, args: Sequence[Any], kwargs: dict[str
     assert record.schema is not None
     values = bind(record.schema, args, kwargs, numbers=record.takes_numbers)
     stand_ins = stand_ins_in_use()
-    if stand_ins is not None:
+    if stand_ins is not None and not _recorded_as_it_is():
         values = stand_ins.mode.admitted(_overload_of(record), values)
     return answer(record, values)
+
+
+def _recorded_as_it_is() -> bool:
+    """Whether the innermost mode is a tracer's, to which tensors that aren't fake are constants of the graph."""
+    stack = modes.local.dispatch_modes
+    return bool(stack) and stack[-1]._before_composites is not None
 
 
 def answer(record: OperatorRecord, values: list[Any]) -> Any:

@@ -302,7 +302,7 @@ class OpOverloadPacket(OperatorBase):
         return [*super().__dir__(), *self.overloads()]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if active.count and local.modes and self._builtin:
+        if active.count and local.modes:  # which see the call before its arguments are looked at
             return dispatch_to_mode(self, args, kwargs)
         names = self.overloads()
         proxies = overriding(args, kwargs)

@@ -11,6 +11,7 @@ from flambeau.dispatcher.overloads import OpOverload
 from flambeau.export import Dim, ExportedProgram, default_decompositions
 from flambeau.export._regions import is_stretch
 from flambeau.export.dynamic_shapes import combined_args, dimensions_of, specs_of
+from flambeau.onnx._quantized import decomposed
 from flambeau.onnx._translate import missing
 from flambeau.onnx.errors import OnnxExporterError
 
@@ -29,7 +30,8 @@ def captured(model: Any, args: tuple[Any, ...], kwargs: Any, dynamic_shapes: Any
         return model
     try:
         wide, wide_kwargs = _without_ones(model, args, kwargs, dynamic_shapes) if dynamic_shapes else (args, kwargs)
-        program = torch.export.export(model, wide, wide_kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        with decomposed(model):
+            program = torch.export.export(model, wide, wide_kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:
         text = f"Failed to export the model with torch.export: {type(error).__name__}: {error}"
         raise TorchExportError(text) from error

@@ -78,6 +78,23 @@ def _cast(x: _Arrays, a: dict[str, Any]) -> Any:
     return None if dtype is None else x[0].astype(numpy_dtype(dtype))
 
 
+@_rule("QuantizeLinear")
+def _quantize_linear(x: _Arrays, a: dict[str, Any]) -> Any:
+    if len(x) < 3 or x[0].dtype != np.float32 or "block_size" in a:
+        return None
+    shape = [1] * x[0].ndim
+    if x[1].ndim:
+        shape[a.get("axis", 1)] = -1
+    scale, zero_point = x[1].reshape(shape), x[2].reshape(shape).astype(np.float32)
+    limits = np.iinfo(x[2].dtype)
+    return np.clip(np.rint(x[0] / scale) + zero_point, limits.min, limits.max).astype(x[2].dtype)
+
+
+@_rule("Clip")
+def _clip(x: _Arrays, a: dict[str, Any]) -> Any:
+    return np.clip(x[0], *x[1:3]).astype(x[0].dtype) if len(x) == 3 else None
+
+
 @_rule("Identity")
 def _identity(x: _Arrays, a: dict[str, Any]) -> Any:
     return x[0]

@@ -1,4 +1,5 @@
-"""Working out what depends on parameters alone: transposed weights, gates in another order, batch norms behind convolutions.
+"""Working out what depends on parameters alone: transposed and rounded weights, gates in another order, batch norms behind
+convolutions.
 
 The parameters that are taken in lose their names, so that ONNXProgram.apply_weights can't mistake one for what it was made of.
 Stands on `_folding`; used by `_optimize`.
@@ -14,7 +15,7 @@ import numpy as np
 from flambeau.onnx._folding import evaluate
 from flambeau.onnx._graph import Graph, Node, Value
 
-__all__ = ["fold_parameters", "fuse_batch_norms"]
+__all__ = ["fold_parameters", "fuse_batch_norms", "turn_integers"]
 
 
 def _uses(graph: Graph) -> Counter[int]:
@@ -25,23 +26,47 @@ def _uses(graph: Graph) -> Counter[int]:
 
 
 def fold_parameters(graph: Graph) -> None:
-    """Compute nodes of parameters and constants once, unless that would leave a parameter there twice."""
+    """Compute nodes of parameters and constants once, unless the file grew by it: what several nodes read stays."""
     uses = _uses(graph)
     kept = []
     for node in graph.nodes:
         given = [x for x in node.inputs if x is not None]
         whole = bool(given) and not node.domain and all(x.const_value is not None for x in given)
-        if not whole or any(x.parameter and uses[id(x)] > 1 for x in given) or any(x in graph.outputs for x in node.outputs):
+        if not whole or any(x in graph.outputs for x in node.outputs):
             kept.append(node)
             continue
         made = evaluate(node.op_type, [x.const_value for x in given], node.attributes)
-        before = sum(x.const_value.nbytes for x in given)  # type: ignore[union-attr]
-        if made is None or len(made) != len(node.outputs) or sum(x.nbytes for x in made) > max(before, 1024):
+        staying = [x for x in given if x.parameter and uses[id(x)] > 1]
+        gone = sum(x.const_value.nbytes for x in given if x not in staying)  # type: ignore[union-attr]
+        most = gone if staying else max(gone, 1024)
+        if made is None or len(made) != len(node.outputs) or sum(x.nbytes for x in made) > most:
             kept.append(node)
             continue
         for value, array in zip(node.outputs, made):
             value.const_value, value.node = array, None
             value.parameter, value.name, value.shape = True, None, list(array.shape)
+    graph.nodes = kept
+
+
+def turn_integers(graph: Graph) -> None:
+    """Have weights that are kept as integers be transposed in the file, and not after they are numbers."""
+    uses = _uses(graph)
+    kept = []
+    for node in graph.nodes:
+        x = node.inputs[0] if node.op_type == "Transpose" else None
+        source = None if x is None else x.node
+        integers = source.inputs[0] if source is not None and source.op_type == "DequantizeLinear" else None
+        if integers is None or integers.const_value is None or uses[id(x)] > 1 or uses[id(integers)] > 1 or x in graph.outputs:
+            kept.append(node)
+            continue
+        assert source is not None
+        perm = node.attributes["perm"]
+        array = np.ascontiguousarray(integers.const_value.transpose(perm))
+        source.inputs[0] = Value(None, integers.dtype, array.shape, array, parameter=True)
+        if "axis" in source.attributes:
+            source.attributes["axis"] = perm.index(source.attributes["axis"])
+        source.outputs = node.outputs
+        source.outputs[0].node = source
     graph.nodes = kept
 
 

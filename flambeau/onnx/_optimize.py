@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.onnx._fusing import fold_parameters, fuse_batch_norms
+from flambeau.onnx._fusing import fold_parameters, fuse_batch_norms, turn_integers
 from flambeau.onnx._graph import Graph, Model, Node, Value
 
 __all__ = ["optimize", "without_unused"]
@@ -24,6 +24,7 @@ def optimize(model: Model, parameters: bool = True) -> None:
     if parameters:
         fuse_batch_norms(graph)
         fold_parameters(graph)
+        turn_integers(graph)
     without_unused(graph)
 
 

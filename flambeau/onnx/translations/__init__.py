@@ -14,6 +14,7 @@ from flambeau.onnx.translations import (
     normalization,
     padding,
     pooling,
+    quantization,
     recurrent,
     reduction,
     resampling,

@@ -11,7 +11,7 @@ from flambeau.base.dtype import bfloat16, float16, float32, float64, int32
 from flambeau.core.operator.define import operator
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
-from flambeau.core.tensor.without_data import found
+from flambeau.core.tensor.without_data import found, known
 
 
 def _grid(input: Tensor, scale: Any, zero_point: Any) -> Tensor:
@@ -73,8 +73,14 @@ def _passed(g: Tensor, input: Tensor, scale: Any, zero_point: Any, quant_min: in
 
 
 def _one(input: Tensor, scale: Any, zero_point: Any) -> tuple[Tensor, Any]:
-    """One scale, as a tensor of float32 without dimensions, which decides in no promotion, and one zero point."""
-    scale, zero_point = [x.item() if isinstance(x, Tensor) else x for x in (scale, zero_point)]
+    """One scale, as a tensor of float32 without dimensions, which decides in no promotion, and one zero point: a number, or a
+    tensor that has no values.
+    """
+    scale, zero_point = [x.item() if isinstance(x, Tensor) and known(x) else x for x in (scale, zero_point)]
+    if isinstance(zero_point, Tensor):
+        zero_point = zero_point.reshape(())  # type: ignore[attr-defined]
+    if isinstance(scale, Tensor):
+        return scale.reshape(()).to(float32), zero_point  # type: ignore[attr-defined]
     return NAMESPACE["tensor"](scale, dtype=float32, device=input._layout.device), zero_point
 
 
@@ -87,7 +93,7 @@ def fake_quantize_per_tensor_affine(input: Tensor, scale, zero_point, quant_min,
     """
     _check("fake_quantize_tensor_cachemask_kernel", input, quant_min, quant_max)
     scale, zero_point = _one(input, scale, zero_point)
-    if not quant_min <= zero_point <= quant_max:
+    if not isinstance(zero_point, Tensor) and not quant_min <= zero_point <= quant_max:
         raise RuntimeError(_ZERO_POINT)
     return _back(input, scale, zero_point, quant_min, quant_max)
 

@@ -144,8 +144,17 @@ RULES.update(dict.fromkeys(COMPARED.split(), _compared))
 # ---------------------------------------------------------------- results of a range of their own
 
 
-def _fixed(name: str, scale: float, zero_points: dict[DType, int]) -> None:
+#: By function the scale of its results, and their zero point by dtype.
+FIXED: dict[str, tuple[float, dict[DType, int]]] = {
+    "sigmoid": (1 / 256, {quint8: 0, qint8: -128}),
+    "hardsigmoid": (1 / 256, {quint8: 0, qint8: -128}),
+    "tanh": (2 / 256, {quint8: 128, qint8: 0}),
+}
+
+
+def _fixed(name: str) -> None:
     """A function whose results lie in a range that is known, so that they are quantized for it."""
+    scale, zero_points = FIXED[name]
 
     def answer(func: Callable, args: Sequence[Any], given: dict[str, Any]) -> Any:
         x = args[0]
@@ -162,9 +171,8 @@ def _fixed(name: str, scale: float, zero_points: dict[DType, int]) -> None:
     RULES[name] = RULES[name + "_"] = answer
 
 
-_fixed("sigmoid", 1 / 256, {quint8: 0, qint8: -128})
-_fixed("hardsigmoid", 1 / 256, {quint8: 0, qint8: -128})
-_fixed("tanh", 2 / 256, {quint8: 128, qint8: 0})
+for _name in FIXED:
+    _fixed(_name)
 
 
 # ---------------------------------------------------------------- several tensors
