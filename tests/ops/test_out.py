@@ -298,3 +298,27 @@ def test_addbmm_in_place_takes_the_results_shape():
     x, a = torch.ones(()), torch.ones(2, 3, 4)
     x.addbmm_(a, torch.ones(2, 4, 5))
     assert x.shape == (3, 5) and x.eq(9).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.complex64])
+def test_results_that_are_converted_to_the_dtype_of_out(dtype):
+    x = torch.tensor([[0.5, 3.0], [2.0, -1.0]])
+    calls = {
+        "lerp": lambda out: torch.lerp(x, x + 1, 0.5, out=out),
+        "diff": lambda out: torch.diff(x, out=out),
+        "max": lambda out: torch.max(x, out=out),
+        "min": lambda out: torch.min(x, out=out),
+    }
+    for name, call in calls.items():
+        expected = call(None)
+        assert call(torch.empty_like(expected, dtype=dtype)).tolist() == expected.to(dtype).tolist(), name
+        with pytest.raises(RuntimeError, match=r"can't be cast to the desired output type Long|Expected canCast"):
+            call(torch.empty_like(expected, dtype=torch.int64))
+    for call in (
+        lambda out: torch.lerp(x, x, x, out=out),
+        lambda out: torch.clamp_min(x, 0, out=out),
+        lambda out: torch.clamp_max(x, 0, out=out),
+    ):
+        with pytest.raises(RuntimeError, match=f"Found dtype {dtype.scalar_name} but expected Float"):
+            call(torch.empty(2, 2, dtype=dtype))
+    assert torch.clamp_min(x, x, out=torch.empty(2, 2, dtype=dtype)).dtype is dtype

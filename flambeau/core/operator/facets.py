@@ -21,7 +21,8 @@ class Out(NamedTuple):
     """What an operator makes of an `out`; PyTorch's agree neither on the words nor on what they refuse (core.operator.out_rules).
 
     dtype: raises where it doesn't write a result of the first dtype to a tensor of the second; None: whatever can be cast;
-    as_computed: a pointwise operator writes to tensors of the dtype it computes in. device: the words for one on another.
+    as_computed: a pointwise operator writes to tensors of the dtype it computes in, always or given these operands. device: the
+    words for one on another.
     graph: what of a call that wants a gradient is refused, in the name of its `step`; overlap: which elements `out` may have in
     common with what is read. needs_dim: `out` is taken only by calls that say a dimension. warns: whether it is said that a
     tensor with elements is resized; fitted: before what that is done; as_made: a resized tensor lies in memory as the result
@@ -30,7 +31,7 @@ class Out(NamedTuple):
     """
 
     dtype: Callable[[Any, Any], None] | None = None
-    as_computed: bool = False
+    as_computed: bool | Callable[[Sequence[Any]], bool] = False
     device: str = "Attempting to copy from device {device} to device {own}, but cross-device copies are not allowed!"
     graph: str = "recorded"
     step: str | None = None

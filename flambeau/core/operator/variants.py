@@ -80,7 +80,8 @@ def general(
             raise RuntimeError(memory_order.OVERLAPS_ITSELF)
         overlapping(out, operands)  # as it is before it is resized
         other = given.dtype is not result_dtype
-        if other and operator.out.as_computed and out._layout.dtype is not computation:
+        as_computed = operator.out.as_computed
+        if other and out._layout.dtype is not computation and (as_computed(operands) if callable(as_computed) else as_computed):
             if operator.check is not None:
                 operator.check(computation, operands, numbers, statics)
             if not computation.is_complex or out._layout.dtype.is_complex or result_dtype.is_complex:

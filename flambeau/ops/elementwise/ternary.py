@@ -65,6 +65,10 @@ def fmin(input: Tensor, other: Tensor):
 # ---------------------------------------------------------------- clamp
 
 
+def _has_number(operands: Sequence[Any]) -> bool:
+    return any(x.__class__ in NUMBERS for x in operands)
+
+
 def _check_clamp(bound: str, computation: DType, operands: Sequence[Any], *_: Any, alone: bool = False) -> None:
     if computation.is_complex:
         if alone:  # clamp_min and clamp_max
@@ -78,27 +82,30 @@ def _check_clamp(bound: str, computation: DType, operands: Sequence[Any], *_: An
             raise NotImplementedError(f"\"{kernel}_cpu\" not implemented for '{computation.scalar_name}'")
         raise NotImplementedError("clamp is not supported for complex types")
     if computation is bool_:  # two tensors are compared by other kernels than a tensor and numbers
-        numbers = any(x.__class__ in NUMBERS for x in operands)
+        numbers = _has_number(operands)
         kernel = "clamp" if len(operands) > 2 else f"clamp_{bound}_scalar" if numbers else None
         if kernel is not None:
             raise NotImplementedError(f"\"{kernel}{'_scalar' * (len(operands) > 2 and numbers)}_cpu\" not implemented for 'Bool'")
 
 
 def _clamp_node(operands: Sequence[Any], statics: Sequence[Any]) -> str:
-    return "ClampBackward1" if any(x.__class__ in NUMBERS for x in operands) else "ClampBackward0"
+    return "ClampBackward1" if _has_number(operands) else "ClampBackward0"
 
 
 def _bound_node(title: str) -> Any:
-    return lambda operands, statics: title + ("Backward0" if any(x.__class__ in NUMBERS for x in operands) else "Backward1")
+    return lambda operands, statics: title + ("Backward0" if _has_number(operands) else "Backward1")
 
 
-@pointwise(inplace="function", check=partial(_check_clamp, "min", alone=True), node=_bound_node("ClampMin"))
+_OUT = Out(as_computed=_has_number)
+
+
+@pointwise(inplace="function", check=partial(_check_clamp, "min", alone=True), node=_bound_node("ClampMin"), out=_OUT)
 def clamp_min(input: Tensor, min: Operand):
     """input where it is not below `min`, else `min`."""
     return s.clamp(input, low=min)
 
 
-@pointwise(inplace="function", check=partial(_check_clamp, "max", alone=True), node=_bound_node("ClampMax"))
+@pointwise(inplace="function", check=partial(_check_clamp, "max", alone=True), node=_bound_node("ClampMax"), out=_OUT)
 def clamp_max(input: Tensor, max: Operand):
     """input where it is not above `max`, else `max`."""
     return s.clamp(input, high=max)
@@ -278,7 +285,7 @@ def _check_lerp(computation: DType, operands: Sequence[Any], *_: Any) -> None:
     check=_check_lerp,
     undecided=("weight",),
     node=lambda operands, statics: "LerpBackward0" if operands and operands[2].__class__ in NUMBERS else "LerpBackward1",
-    out=Out(as_computed=True),
+    out=Out(as_computed=lambda operands: isinstance(operands[2], Tensor)),
     elements=("weight",),
     widened=True,
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.base import geometry
-from flambeau.base.dtype import bool_, int32, int64
+from flambeau.base.dtype import bool_, can_cast, int32, int64
 from flambeau.base.dtype import dtype as DType
 from flambeau.base.layout import Layout
 from flambeau.core.operator import return_types
@@ -304,16 +304,23 @@ def selected_gradient(g: Tensor, index: Tensor, layout: Layout, dim: Any, keepdi
     return call(_AT_PLACE, [kept(g, layout, d, keepdim), kept(index, layout, d, keepdim), places])
 
 
-@operator(
-    function=False, method=False, node="MaxBackward1", name="max", out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT)
-)
+def _castable(have: DType, got: DType) -> None:
+    if not can_cast(have, got):
+        raise RuntimeError(
+            "Expected canCast( typeMetaToScalarType(self.dtype()), typeMetaToScalarType(out.dtype())) to be true, but got "
+            f"false.  (The largest or smallest element is of {have}, out is of {got}.)"
+        )
+
+
+_OF_ALL = Out(dtype=_castable, device=SAME_DEVICE, overlap=DISTINCT)
+
+
+@operator(function=False, method=False, node="MaxBackward1", name="max", out=_OF_ALL)
 def _largest(input: Tensor):
     return _wholes.specialize(input, None, False, "max")(None, input)
 
 
-@operator(
-    function=False, method=False, node="MinBackward1", name="min", out=Out(dtype=exact, device=SAME_DEVICE, overlap=DISTINCT)
-)
+@operator(function=False, method=False, node="MinBackward1", name="min", out=_OF_ALL)
 def _smallest(input: Tensor):
     return _wholes.specialize(input, None, False, "min")(None, input)
 

@@ -285,7 +285,7 @@ cummin.vjp(_running_gradient)
 # ---------------------------------------------------------------- differences
 
 
-@composite(out=Out(dtype=worded("expected scalar_type {have} but found {got}"), graph=COPIED, overlap=DISTINCT))
+@composite(out=Out(graph=COPIED, overlap=DISTINCT))
 def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     """Differences of neighbours along `dim`, taken n times; prepend and append are joined on first. Bools: whether they
     differ.
