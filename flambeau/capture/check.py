@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from flambeau.capture.arguments import Arguments
     from flambeau.capture.entry import Entry
 
-__all__ = ["ReplayDiffers", "checked"]
+__all__ = ["ReplayDiffers", "check_gradients", "checked"]
 
 _ABSENT: Any = object()
 
@@ -68,7 +68,17 @@ def checked(entry: Entry, arguments: Arguments, function: Callable[..., Any], ar
         launch = _first_difference(program, [*inputs, *numbers], heard, before)
         after.restore()
         raise ReplayDiffers(f"a replay of {_name(function)} differs from the function: {reason}; {launch}")
-    return result
+    # with its own graph a replay's result is as good, and the replay of that graph is checked as well
+    return answer if entry.attach is not None and not entry.gradients and not entry.effects else result
+
+
+def check_gradients(name: str, replayed: list[Any], arrived: list[Any], inputs: list[Any]) -> list[Any]:
+    """What the engine brought to where a graph ends; ReplayDiffers if a replay of its steps brought something else."""
+    values = {id(x): _elements(x) for x in replayed if x is not None}
+    reason = _Comparison(values, inputs).differs(replayed, arrived, "the gradients")
+    if reason:
+        raise ReplayDiffers(f"a replay of the backward pass of {name} differs from its steps: {reason}")
+    return arrived
 
 
 def _name(function: Any) -> str:

@@ -12,26 +12,21 @@ from __future__ import annotations
 import enum
 import functools
 import logging
-import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from flambeau.base.dtype import get_default_dtype
 from flambeau.base.flags import flags
 from flambeau.capture.arguments import Arguments, Unknown
 from flambeau.capture.check import checked
+from flambeau.capture.conditions import special, thread_modes
 from flambeau.capture.kinds import is_a
 from flambeau.capture.recorder import Recorder
 from flambeau.capture.results import NoRecipe, Recipe
 from flambeau.codegen.programs import Busy, Refusal, Replay, Tape, Unfit
 from flambeau.codegen.programs.program import KEPT
-from flambeau.codegen.runtime import guards, state
-from flambeau.codegen.runtime.threads import planned_threads
+from flambeau.codegen.runtime import guards
 from flambeau.core.autograd.node import held_gradient
-from flambeau.core.modes import interception, modes
-from flambeau.core.modes.modes import local
-from flambeau.core.modes.settings import settings
 from flambeau.core.tensor.tensor import Tensor
 
 __all__ = ["Captured", "Entry"]
@@ -67,9 +62,15 @@ class Entry:
         self.gradients = [(at.get(id(x), x), part) for x, part in recipe.gradients]  # that the call gives
         self.without, self.unhooked = ([at[id(x)] for x in each] for each in (recorder.without, recorder.unhooked))
         self.bare = [i for i, x in enumerate(tensors) if id(x) in recorder.bare]
-        self.nbytes = replay.nbytes + BYTES_OF_GUARD * len(self.guards)
+        self.backwards = recipe.backwards
         self.hits = 0
         self.hits_before = 0  # when there was no room for others at last
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it keeps between calls."""
+        programs = self.replay.nbytes + sum(each.nbytes for each in self.backwards)
+        return programs + BYTES_OF_GUARD * len(self.guards)
 
     def answer(self, arguments: Arguments) -> Any:
         """The call's result. Unfit, with the reason, where the program can't give it; nothing has happened then."""
@@ -143,11 +144,11 @@ class Captured:
         self.retired = not guards.available()
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if self.retired or _special(self.exporting):
+        if self.retired or special(self.exporting):
             return self.function(*args, **kwargs)
         arguments = Arguments(self.classes)
         try:
-            key = arguments.key(args, kwargs), _modes()
+            key = arguments.key(args, kwargs), thread_modes()
             entries = self.entries.get(key)
         except (Unknown, TypeError, RuntimeError) as reason:  # that are too deep, or are changed by another thread meanwhile
             self._refused(str(reason))
@@ -205,7 +206,7 @@ class Captured:
                 return self.function(*args, **kwargs)
         tape = Tape(arguments.tensors)
         recorder = Recorder(tape)
-        before = _modes()
+        before = thread_modes()
         try:
             tape.begin()
         except Busy:
@@ -215,7 +216,7 @@ class Captured:
             result = recorder.run(self.function, args, kwargs, arguments)
         finally:
             tape.end()
-        if _modes() != before:
+        if thread_modes() != before:
             recorder.refuse("modes are others after the call")
         self._keep(key, recorder, tape, arguments, result)
         return result
@@ -268,35 +269,3 @@ class Captured:
                 total -= entry.nbytes
                 entries.remove(entry)
             entry.hits_before = entry.hits
-
-
-def _special(exporting: str) -> bool:
-    """Whether calls run as they are: replays are off, or something is on that sees calls one by one: a profiler, a debugger, or a
-    recording, whose part the call is then.
-    """
-    return bool(
-        flags.compile == "off"
-        or modes.active.count
-        or modes.observed.count
-        or interception.anyone_answers()
-        or local.draws is not None
-        or state.words[state.TAPE]
-        or sys.getprofile()
-        or sys.gettrace()
-        or local.exporting != exporting
-    )
-
-
-def _modes() -> tuple[Any, ...]:
-    """What functions of flambeau's own rooms read besides their arguments."""
-    return (
-        local.grad,
-        local.inference,
-        get_default_dtype(),
-        planned_threads(),
-        settings.deterministic,
-        settings.fills,
-        flags.winograd,
-        local.multithreading,
-        state.words[state.GUARD],
-    )

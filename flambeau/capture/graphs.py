@@ -12,6 +12,7 @@ from types import MemberDescriptorType
 from typing import Any
 
 from flambeau.base.layout import Layout
+from flambeau.capture.backwards import Backward, starting, starts
 from flambeau.capture.kinds import IMMUTABLE, is_a
 from flambeau.core.autograd.node import NO_EDGE, AccumulateGrad, Node, next_sequence
 from flambeau.core.autograd.saved_tensors import PACKED
@@ -39,14 +40,22 @@ class Graph:
         self, outer: dict[int, Tensor], constant: Callable[[Any], bool], place: Callable[[Tensor], int], first: int
     ) -> None:
         self.outer, self.is_constant, self.place, self.first = outer, constant, place, first
-        self.ends = {id(x._node): x for x in outer.values() if x._node is not None}
+        self.ends: dict[tuple[int, int], list[Tensor]] = {}  # by node and output: tensors that have it
+        for x in outer.values():
+            if x._node is not None:
+                self.ends.setdefault((id(x._node), x._index), []).append(x)
+        self.outer_nodes = {node for node, _ in self.ends}
         self.nodes: dict[int, Node] = {}
+        self.results: list[Node] = []  # those of tensors that the call returns
+        self.backwards: list[Backward] = []
         self.tensors: dict[int, Tensor] = {}  # those made in the call that are behind nodes, or have one
         self.scope: dict[str, Any] = {"new": object.__new__, "next_sequence": next_sequence, "NO_EDGE": NO_EDGE}
 
     def tensor(self, value: Tensor) -> None:
-        """A tensor that the graph made again has to hold, with the nodes behind it."""
+        """A result that the graph made again has to hold, with the nodes behind it."""
         pending: list[Any] = [value]
+        if value._node is not None and id(value._node) not in self.outer_nodes and value._node not in self.results:
+            self.results.append(value._node)
         while pending:
             each = pending.pop()
             if is_a(each, Node):
@@ -61,7 +70,7 @@ class Graph:
                 pending += [each._node, getattr(each, "_root", None)]
 
     def _parts_of_node(self, node: Node) -> list[Any]:
-        if id(node) in self.nodes or id(node) in self.ends:
+        if id(node) in self.nodes or id(node) in self.outer_nodes:
             return []
         cls = type(node)
         if cls is AccumulateGrad:
@@ -83,6 +92,7 @@ class Graph:
         lines = []
         self.order = sorted(self.nodes.values(), key=lambda node: node.sequence)
         self.made: dict[int, str] = {}
+        self.behind = starts(self.results, self.order)
         for i, node in enumerate(self.order):
             lines += self._node(f"n{i}", node)
             self.made[id(node)] = f"n{i}"
@@ -105,21 +115,24 @@ class Graph:
             return known or self._constant(x)
         return f"given[{self.place(x)}]"
 
-    def _target(self, node: Node) -> str:
-        if id(node) in self.ends:
-            return f"{self._named(self.ends[id(node)])}._node"
+    def _target(self, node: Node, index: int) -> tuple[str, str]:
+        """Where a node is found, and its output."""
+        if id(node) in self.outer_nodes:
+            having = self.ends.get((id(node), index), [])
+            if len(having) != 1:
+                raise NoGraph("a graph from before the call is found otherwise than by one tensor")
+            return f"{self._named(having[0])}._node", f"{self._named(having[0])}._index"
         if id(node) not in self.made:
             raise NoGraph("a node stands behind a later one")
-        return self.made[id(node)]
+        return self.made[id(node)], str(index)
 
     def _node(self, name: str, node: Node) -> list[str]:
         edges = []
         for target, index in node.edges:
-            if target is not None and id(target) in self.ends and self.ends[id(target)]._index != index:
-                raise NoGraph("a graph from before the call is found otherwise than by a tensor")
-            edges.append("NO_EDGE" if target is None else f"({self._target(target)}, {index})")
+            edges.append("NO_EDGE" if target is None else "({}, {})".format(*self._target(target, index)))
+        behind = self.behind.get(id(node))
         lines = [
-            f"{name} = new({self._constant(type(node))})",
+            f"{name} = new({self._constant(type(node) if behind is None else starting(type(node)))})",
             f"{name}.edges = ({''.join(f'{edge}, ' for edge in edges)})",
             f"{name}.inputs = {self._constant(node.inputs)}",
             f"{name}.sequence = next_sequence()",
@@ -130,6 +143,10 @@ class Graph:
         for other in _slots(type(node)) - set(_COMMON):
             if type(getattr(type(node), other)) is MemberDescriptorType and hasattr(node, other):  # not one of the class
                 lines.append(f"{name}.{other} = {self._constant(getattr(node, other))}")
+        if behind is not None:
+            self.backwards.append(Backward(node, behind))
+            lines.append(f"{name}.backward = {self._constant(self.backwards[-1])}")
+            lines.append(f"{name}.behind = ({''.join(f'{self.made[id(each)]}, ' for each in behind)})")
         return lines
 
     def _value(self, value: Any) -> str:
@@ -138,7 +155,9 @@ class Graph:
         if is_a(value, Tensor):
             return self._named(value)
         if is_a(value, Node):
-            return self._target(value)
+            if id(value) in self.outer_nodes:
+                raise NoGraph("a node from before the call is saved for the gradient")
+            return self._target(value, 0)[0]
         if cls is tuple or cls is list:
             inside = "".join(f"{self._value(each)}, " for each in value)
             return f"({inside})" if cls is tuple else f"[{inside}]"
@@ -162,9 +181,10 @@ class Graph:
     def _place_in_graph(self, x: Tensor) -> list[str]:
         name, lines = self._named(x), []
         if x._node is not None:
-            lines.append(f"{name}._node = {self._target(x._node)}")
-        if x._index:
-            lines.append(f"{name}._index = {x._index}")
+            node, index = self._target(x._node, x._index)
+            lines.append(f"{name}._node = {node}")
+            if index != "0":
+                lines.append(f"{name}._index = {index}")
         root, creation = getattr(x, "_root", None), getattr(x, "_creation", None)
         if root is not None:
             lines.append(f"{name}._root = {self._named(root)}")

@@ -34,7 +34,7 @@ class Recipe:
     """`tensors`: those of a result that a replay gives, in its order; `build(given, {})` makes the result of such tensors.
 
     What makes an object puts it under the address that the recorded one had into a dict, where other places find it.
-    attach(given), if it isn't None, puts their graph behind the tensors before.
+    attach(given), if it isn't None, puts their graph behind the tensors before; `backwards` are those of such graphs.
     """
 
     def __init__(self, result: Any, recorder: Recorder) -> None:
@@ -54,6 +54,7 @@ class Recipe:
         self.gradients = [(owner, self._recipe(held_gradient(owner))) for owner in recorder.changed.values()]
         try:
             self.attach = self._graph.finish()
+            self.backwards = self._graph.backwards
         except NoGraph as reason:
             raise NoRecipe(reason.args[0]) from None
         if self.attach is not None and len({x._storage.serial for x in self.tensors}) < len(

@@ -22,7 +22,7 @@ from typing import Any
 from flambeau.base.layout import Layout, preserve_format, register_cache
 from flambeau.base.warn import warn, warn_once
 from flambeau.core.autograd.gradient_edge import GradientEdge
-from flambeau.core.autograd.node import AccumulateGrad, Node, Run, added, anomaly, held_gradient, running, type_name
+from flambeau.core.autograd.node import AccumulateGrad, Node, Run, Through, added, anomaly, held_gradient, running, type_name
 from flambeau.core.autograd.ready_queue import Ready
 from flambeau.core.modes import observing
 from flambeau.core.modes.dispatching import dispatching
@@ -147,6 +147,8 @@ def _run(
     observer: Any,
 ) -> None:
     buffers: dict[Node, list[Any]] = {}
+    if queue is None and wanted is None:
+        running.run.waiting = buffers  # type: ignore[union-attr]
     ready: list[Any] = [] if queue is None else queue.nodes
     arrival = count().__next__  # the tuples of a heap are compared; no two leaves' nodes may be
     for node, index, gradient in roots:
@@ -214,14 +216,17 @@ def _run(
             if versions and versions.count(None) != len(versions):  # what saved no tensor may run again
                 node.saved = None
         del gradients
-        edges = node.edges
+        edges, layouts = node.edges, node.inputs
         if len(results) != len(edges):
-            results = _trim(node, results)
+            if results.__class__ is Through:
+                edges, layouts, results = results.edges, (None,) * len(results.edges), results.gradients
+            else:
+                results = _trim(node, results)
         results = list(results)
         for position, (target, index) in enumerate(edges):
             if target is None:
                 continue
-            layout = node.inputs[position]
+            layout = layouts[position]
             if results[position] is not None:
                 own = results[position]._layout
                 if (

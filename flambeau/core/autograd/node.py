@@ -29,7 +29,7 @@ from flambeau.core.modes import modes
 from flambeau.core.modes.dispatching import dispatching
 from flambeau.core.tensor import tensor as tensors
 
-__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "one_step", "refuse_gradient", "rename"]
+__all__ = ["NO_EDGE", "AccumulateGrad", "Extras", "MultiNode", "Node", "Through", "one_step", "refuse_gradient", "rename"]
 
 FREED = (
     "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
@@ -271,6 +271,18 @@ class MultiNode(Node):
         self.output_count = output_count
 
 
+class Through:
+    """What a step gives back, instead of gradients, that has run steps behind it as well: gradients for edges further back."""
+
+    __slots__ = ("edges", "gradients")
+
+    def __init__(self, edges: Sequence[Edge], gradients: list[Any]) -> None:
+        self.edges, self.gradients = edges, gradients
+
+    def __len__(self) -> int:
+        return 1 << 40  # of no node's edges, so that the engine finds out where numbers differ
+
+
 def _nobody() -> None:
     """The way back to the leaf where there is none."""
 
@@ -497,7 +509,7 @@ _OLDEST = frozenset(("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "D
 class Run:
     """A backward pass under way: the nodes some gradient is wanted of (None: all), and what to call at its end."""
 
-    __slots__ = ("accumulate", "apart", "callbacks", "depth", "given", "keep_graph", "needed", "number", "reached")
+    __slots__ = ("accumulate", "apart", "callbacks", "depth", "given", "keep_graph", "needed", "number", "reached", "waiting")
 
     def __init__(self, needed: set[Node] | None, keep_graph: bool, outer: Run | None = None, accumulate: bool = True) -> None:
         self.needed = needed
@@ -509,6 +521,7 @@ class Run:
         self.accumulate = accumulate  # whether leaves get gradients, not the caller
         self.number = next_run()
         self.reached: Any = None  # the nodes behind the roots, once they are counted
+        self.waiting: Any = None  # the gradients that wait at nodes, if it runs to all leaves, unseen, and no leaf has hooks
 
 
 next_run = count().__next__
