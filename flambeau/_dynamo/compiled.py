@@ -191,20 +191,20 @@ class _Run:
 
     def _key(self, segment: Segment, results: tuple[int, ...]) -> Any:
         """What a graph of a segment is kept under: one that holds for it, if there is one."""
-        key = segment.key(), results
+        where = stance.force_backend, _start(segment), results
+        key = where, segment.key()
         if (segment.dynamic or segment.ints) and key not in self.unit.graphs:
-            general = segment.key(distinct=True), results
+            general = where, segment.key(distinct=True)
             if general in self.unit.graphs:
                 return general
             if general in self.unit.numbers_only:
                 segment.specialize()
-                return segment.key(), results
+                return where, segment.key()
         return key
 
     def _compiled(self, segment: Segment, results: Sequence[int]) -> Callable[..., Any]:
         unit = self.unit
-        places = next((call.places for call in segment.calls if call.places), ())
-        start = (places[0].code, places[0].instruction) if places else None
+        start = _start(segment)
         alike = unit.starts[start]
         if alike:
             self._recompiles(start, alike)
@@ -219,7 +219,7 @@ class _Run:
             if not segment.dynamic and not segment.ints:
                 raise
             log.debug("a graph for each size: %s", error)  # an operator has no rule for symbols
-            unit.numbers_only.add((segment.key(distinct=True), tuple(results)))
+            unit.numbers_only.add(((stance.force_backend, start, tuple(results)), segment.key(distinct=True)))
             segment.specialize()
             order, names = self._names(segment)
             gm, wanted = graph_of(segment, order, names, self._sources.of, results)
@@ -288,6 +288,11 @@ class _Run:
     @functools.cached_property
     def _sources(self) -> Sources:
         return Sources(self.named, self.args, self.kwargs)
+
+
+def _start(segment: Segment) -> Any:
+    """Where the program stands when a segment begins: another place is another graph, though it computed the same."""
+    return next((tuple([place[:2] for place in call.places]) for call in segment.calls if call.places), None)
 
 
 def _example(gm: Any, place: int, wanted: Input, inputs: Sequence[Any]) -> Any:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from flambeau._dynamo.compiled import stance as _stance
 from flambeau._dynamo.eval_frame import Disabled, wrapped
+from flambeau._dynamo.segments.tables import disallowed
 from flambeau._dynamo.segments.tracer import tracing
 from flambeau.core.operator import unsupported as _unsupported
 
@@ -52,13 +54,41 @@ def _as_it_is(name: str, meaning: str) -> Callable[..., Any]:
     return mark
 
 
-allow_in_graph = _as_it_is("allow_in_graph", "that PyTorch takes as one operator of a graph: here its operators are part of it")
 assume_constant_result = _as_it_is("assume_constant_result", "whose result is taken as constant: here it is called each time")
-disallow_in_graph = _as_it_is("disallow_in_graph", "that breaks captured graphs")
 forbid_in_graph = _as_it_is("forbid_in_graph", "that no captured graph may call")
 nonstrict_trace = _as_it_is("nonstrict_trace", "that is captured by calling it")
 dont_skip_tracing = _as_it_is("dont_skip_tracing", "that is captured in any case")
 disable_nested_graph_breaks = _as_it_is("disable_nested_graph_breaks", "that is captured whole or not at all")
+
+
+_allowed: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Mark a function, or several, that PyTorch takes as one operator of a graph: here its operators are part of it. Gives it
+    back.
+    """
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(x) for x in fn]
+    disallowed.discard(fn)
+    _allowed.add(fn)
+    return fn
+
+
+def disallow_in_graph(fn: Any) -> Any:
+    """Mark a function of torch's, or several, that no graph has: graphs end before it, and it runs eagerly. Gives it back.
+    RuntimeError for other functions, which graphs have the operators of: see `disable`.
+    """
+    if isinstance(fn, (list, tuple)):
+        return [disallow_in_graph(x) for x in fn]
+    own = ("torch", "flambeau", "_operator", "math", "builtins")
+    if fn not in _allowed and str(getattr(fn, "__module__", None)).partition(".")[0] not in own:
+        raise RuntimeError(
+            "disallow_in_graph is expected to be used on an already allowed callable (like torch.* ops). Allowed callables means "
+            "callables that TorchDynamo puts as-is in the extracted graph."
+        )
+    disallowed.add(fn)
+    return fn
 
 
 def run(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,7 +124,7 @@ class set_stance:
 
     stance: "default"; "force_eager": they run eagerly; "eager_on_recompile": as does what isn't compiled yet;
     "fail_on_recompile": RuntimeError there. force_backend: the backend of all that is compiled meanwhile.
-    RuntimeError for other stances, and inside a compiled function.
+    RuntimeError for other stances; AssertionError inside a compiled function.
     """
 
     _dynamo_forbidden = True
@@ -105,7 +135,7 @@ class set_stance:
         if force_backend is not None and stance != "default":
             raise RuntimeError("non-default stance cannot have force_backend set")
         if tracing() is not None:
-            raise RuntimeError("Attempt to call set_stance inside a compiled function; call it outside")
+            raise AssertionError(f"Attempt to trace forbidden callable {type(self)}: call it outside of the compiled function")
         self.wanted, self.before = (stance, force_backend), (_stance.name, _stance.force_backend)
         _stance.name, _stance.force_backend = self.wanted
 

@@ -78,12 +78,17 @@ class Replayed:
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         captured = Captured(fn, "dynamo")
         units.add(captured)
+        forced: list[Callable[..., Any]] = []  # the form of it that a stance with another backend asks for
         settings = vars(config)["_settings"]  # its own look-up takes longer than a small call
 
         def compiled(*args: Any, **kwargs: Any) -> Any:
             before = local.exporting
             if before or stance.name == "force_eager" or settings.get("disable"):
                 return fn(*args, **kwargs)
+            if stance.force_backend is not None:
+                if not forced:
+                    forced.append(Compiled(fn, lookup_backend("eager")))
+                return forced[0](*args, **kwargs)
             local.exporting = "dynamo"
             try:
                 return captured(*args, **kwargs)
@@ -128,11 +133,13 @@ class Disabled:
 
 
 def wrapped(fn: Any, context: Any) -> Any:
-    """A function or module in the form that a context makes of it; classes as they are."""
+    """A function or module in the form that a context makes of it; a class, whose instances' calls are, is changed in place."""
     fn = innermost_fn(fn)
     if isinstance(fn, Module):
         return OptimizedModule(fn, context)
     if isinstance(fn, type):
+        if any("__call__" in vars(base) for base in fn.__mro__):
+            fn.__call__ = wrapped(fn.__call__, context)  # type: ignore[attr-defined, method-assign]
         return fn
     made = context(fn)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import flambeau as torch
@@ -250,3 +252,86 @@ def test_helpers_for_tests() -> None:
     )
     assert testing.rand_strided((2, 3), (1, 2)).stride() == (1, 2)
     assert testing.remove_optimized_module_prefix("_orig_mod.a") == "a"
+
+
+def test_functions_that_no_graph_has() -> None:
+    def f(x: Any) -> Any:
+        return torch.add(torch.sub(torch.add(x, 1), 1), 2)
+
+    counter = torch._dynamo.testing.CompileCounter()
+    torch._dynamo.disallow_in_graph(torch.sub)
+    try:
+        assert torch.equal(torch.compile(f, backend=counter)(torch.ones(2)), torch.full((2,), 3.0))
+        assert counter.frame_count == 2 and counter.op_count == 2
+        with pytest.raises(torch._dynamo.exc.Unsupported, match="disallowed"):
+            torch.compile(f, backend="eager", fullgraph=True)(torch.ones(2))
+    finally:
+        torch._dynamo.allow_in_graph(torch.sub)
+    torch.compile(f, backend="eager", fullgraph=True)(torch.ones(2))
+    with pytest.raises(RuntimeError, match="already allowed"):
+        torch._dynamo.disallow_in_graph(f)
+    torch._dynamo.disallow_in_graph(torch._dynamo.allow_in_graph(f))
+
+
+def test_places_with_equal_operators_have_a_graph_each() -> None:
+    def helper(x: Any) -> Any:
+        y = x.cos()
+        torch._dynamo.graph_break()
+        return y
+
+    def f(x: Any) -> Any:
+        x = helper(helper(x)).cos()
+        torch._dynamo.graph_break()
+        for _ in range(3):
+            x = x.cos()
+            torch._dynamo.graph_break()
+        return x
+
+    counter = torch._dynamo.testing.CompileCounter()
+    compiled = torch.compile(f, backend=counter)
+    for _ in range(2):
+        compiled(torch.ones(2))
+    assert counter.frame_count == 4
+
+
+def test_classes_and_forced_backends() -> None:
+    counter = torch._dynamo.testing.CompileCounter()
+
+    @torch.compile(backend=counter)
+    class Compiled(torch.nn.Linear):
+        pass
+
+    @torch._dynamo.disable
+    class Disabled(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.sigmoid()
+
+    class Both(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Disabled()
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x.sin()).cos()
+
+    x = torch.randn(2, 3)
+    module = Compiled(3, 3)
+    assert torch.equal(module(x), torch.nn.functional.linear(x, module.weight, module.bias)) and counter.frame_count == 1
+    counter.clear()
+    assert torch.equal(torch.compile(Both(), backend=counter)(x), x.sin().sigmoid().cos()) and counter.frame_count == 2
+    counter.clear()
+    replayed = torch.compile(lambda x: x + 1)
+    with torch.compiler.set_stance("default", force_backend=counter):
+        assert torch.equal(replayed(x), x + 1) and counter.frame_count == 1
+    assert torch.equal(replayed(x), x + 1) and counter.frame_count == 1
+    with pytest.raises(AssertionError, match="Attempt to trace forbidden callable"):
+        torch.compile(lambda x: torch.compiler.set_stance("force_eager"), backend="eager")(x)
+
+
+def test_marks_of_inputs_are_at_placeholders() -> None:
+    graphs = []
+    x = torch.ones(2)
+    torch._dynamo.mark_static_address(x)
+    torch.compile(lambda x: x + 1, backend=lambda gm, inputs: graphs.append(gm) or gm.forward)(x)
+    (node,) = graphs[0].graph.find_nodes(op="placeholder")
+    assert node.meta["tensor_dict"] == {"_dynamo_static_input_type": "unguarded"}

@@ -207,7 +207,8 @@ class _Building:
                 if dim in tensor.__dict__.get("_dynamo_dynamic_indices", ()):
                     self.marked.append((source, dim, size))
         node = self.nodes[number] = self._placeholder(Input(at), placeholder_name(source), _annotation(tensor), example)
-        node.meta["tensor_dict"] = {}
+        kept = ("_dynamo_static_input_type", "tag")
+        node.meta["tensor_dict"] = {key: tensor.__dict__[key] for key in kept if key in tensor.__dict__}
 
     def _placeholder(self, given: Input, name: str, kind: Any, example: Any) -> fx.Node:
         node = self.graph.placeholder(name, type_expr=kind)

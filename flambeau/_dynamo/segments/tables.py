@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["FORGIVEN", "METADATA", "NEEDS_VALUES", "breaks", "writes", "writes_only"]
+from typing import Any
+
+__all__ = ["FORGIVEN", "METADATA", "NEEDS_VALUES", "breaks", "disallowed", "writes", "writes_only"]
 
 #: Functions that tell of a tensor what its layout says, and those that tell or switch modes which graphs have blocks for.
 METADATA = frozenset(
@@ -27,6 +29,9 @@ def writes(name: str) -> bool:
     """Whether a function of this name writes to its first argument."""
     return name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
 
+
+#: Functions that the program has asked that no graph has.
+disallowed: set[Any] = set()
 
 #: Functions that no graph has, by what PyTorch calls the reason for its break.
 _REASONS = {

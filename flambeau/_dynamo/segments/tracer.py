@@ -110,6 +110,9 @@ class Tracer(Observer):
             if self.looking:
                 return self._size(name, self.go_on(function, own, plain(args), plain(kwargs)), args, kwargs)
             return self.go_on(function, own, args, kwargs)
+        if tables.disallowed and function in tables.disallowed:
+            self.break_here(f"Call to a disallowed function: {name}", True, args)
+            return self._eagerly(name, function, own, args, kwargs)
         if name in tables.NEEDS_VALUES or local.dispatch_modes or local.saved_tensors_hooks or any(map(callable, args)):
             return self._eagerly(name, function, own, args, kwargs)
         self._same_environment()
