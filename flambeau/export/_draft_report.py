@@ -260,7 +260,7 @@ def _frame_locals(env: Any, frame: FrameType, line: int) -> dict[str, Any]:
     if statement is None:
         return {}
     text = "\n".join(_dedented(source.splitlines()[statement.lineno - 1 : statement.end_lineno]))
-    names = sorted({n.id for n in ast.walk(statement) if isinstance(n, ast.Name)} & frame.f_locals.keys())
+    names = sorted({n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}.intersection(frame.f_locals))
     symbols: set[Expr] = set()
     shown = {}
     for name in names:
