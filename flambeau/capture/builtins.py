@@ -51,13 +51,16 @@ PURE |= {f for name, f in vars(operator).items() if isinstance(f, types.BuiltinF
     operator.call if hasattr(operator, "call") else operator.setitem,
 }
 PURE |= {itertools.chain, itertools.product, itertools.repeat, itertools.islice, itertools.accumulate, itertools.zip_longest}
+PURE |= {itertools.combinations, itertools.combinations_with_replacement, itertools.permutations, itertools.pairwise}
+PURE |= {itertools.count, itertools.cycle, itertools.compress}
 PURE |= {dict.fromkeys, itertools.chain.from_iterable, int.from_bytes, bytes.fromhex, str.maketrans}
+PURE |= {operator.itemgetter, operator.attrgetter}
 PURE |= {os.fspath, collections.OrderedDict, collections.deque, functools.partial, types.SimpleNamespace}
 PURE |= {e for e in vars(builtins).values() if isinstance(e, type) and issubclass(e, BaseException)}
 
 _READING = {
     list: "index count copy __len__ __contains__ __getitem__ __iter__ __reversed__ __add__ __mul__ __eq__ __ne__",
-    tuple: "index count __len__ __contains__ __getitem__ __iter__ __add__ __mul__ __eq__ __ne__ __hash__",
+    tuple: "index count __len__ __contains__ __getitem__ __iter__ __add__ __mul__ __eq__ __ne__",
     dict: "get keys values items copy __len__ __contains__ __getitem__ __iter__ __eq__ __ne__ __or__",
     set: "copy union intersection difference symmetric_difference issubset issuperset isdisjoint __len__ __contains__ __iter__",
     collections.deque: "index count copy __len__ __contains__ __getitem__ __iter__",
@@ -67,6 +70,7 @@ _WRITING = {
     list: "append extend insert pop remove clear sort reverse __setitem__ __delitem__ __iadd__ __init__",
     dict: "setdefault update pop popitem clear __setitem__ __delitem__ move_to_end __ior__ __init__",
     set: "add discard remove pop clear update intersection_update difference_update symmetric_difference_update __init__",
+    types.GeneratorType: "send throw close __next__ __iter__",
     collections.deque: "append appendleft extend extendleft pop popleft remove clear rotate insert reverse __setitem__ __init__",
 }
 READS: dict[type, frozenset[str]] = {cls: frozenset(names.split()) for cls, names in _READING.items()}
@@ -76,7 +80,7 @@ WRITES: dict[type, frozenset[str]] = {cls: frozenset(names.split()) for cls, nam
 def method_kind(owner: Any, name: str) -> str | None:
     """What a method of one of Python's own objects does: "reads", "writes", or None where that isn't known."""
     cls = type(owner)
-    if cls in SCALARS or cls is tuple or cls is frozenset:
+    if cls in SCALARS or ((cls is tuple or cls is frozenset) and name != "__hash__"):  # which may come from addresses
         return "reads"
     for base in cls.__mro__:
         if name in READS.get(base, ()):

@@ -48,7 +48,7 @@ from flambeau.capture.kinds import (
     is_trusted,
 )
 from flambeau.capture.operators import Length
-from flambeau.capture.rules import LRU_CACHES
+from flambeau.capture.rules import COUNT_ELEMENTS, LRU_CACHES
 from flambeau.capture.steps import Steps
 from flambeau.codegen.programs import Tape
 from flambeau.core.autograd import engine
@@ -60,6 +60,7 @@ __all__ = ["Calls"]
 
 
 _SIGNATURES = (inspect.signature, inspect.getfullargspec)
+_GETTERS = (operator.itemgetter, operator.attrgetter)
 _WITHOUT_GRADIENTS = torch.no_grad()(lambda: None).__code__  # and of other modes, as a decorator
 _OF_FRAMES = {locals, globals, vars, dir, eval, exec, sys._getframe}
 
@@ -153,6 +154,8 @@ class Calls(Steps):
             known = id(referent)
             self.guards.asked(lambda: id(f()) == known, "what a weak reference refers to")
             return self.reach(referent)
+        if cls in _GETTERS and len(args) == 1 and not kwargs:
+            return self.got(f, args[0])
         method = in_class(cls, "__call__")
         if cls in MODES:
             return f(*args, **kwargs)  # a function in that mode
@@ -473,6 +476,8 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
     setattr: Calls.set_attribute,
     delattr: Calls.delete_attribute,
     len: Calls._len,
+    hash: Calls.hashed,
+    COUNT_ELEMENTS: Calls.counted,
     iter: Calls._iter,
     next: Calls._next,
     id: Calls.identity,

@@ -13,7 +13,7 @@ from typing import Any
 
 from flambeau.base.layout import Layout
 from flambeau.capture.backwards import Backward, starting, starts
-from flambeau.capture.kinds import IMMUTABLE, is_a
+from flambeau.capture.kinds import IMMUTABLE, is_a, is_record
 from flambeau.core.autograd.node import NO_EDGE, AccumulateGrad, Node, next_sequence
 from flambeau.core.autograd.saved_tensors import PACKED
 from flambeau.core.tensor.tensor import Tensor
@@ -158,9 +158,10 @@ class Graph:
             if id(value) in self.outer_nodes:
                 raise NoGraph("a node from before the call is saved for the gradient")
             return self._target(value, 0)[0]
-        if cls is tuple or cls is list:
+        if cls is tuple or cls is list or (is_a(value, tuple) and is_record(cls)):
             inside = "".join(f"{self._value(each)}, " for each in value)
-            return f"({inside})" if cls is tuple else f"[{inside}]"
+            named = "" if cls is tuple or cls is list else f"{self._constant(cls)}._make"
+            return f"[{inside}]" if cls is list else f"{named}(({inside}))"
         if cls in IMMUTABLE or cls is Layout or is_a(value, type):
             return self._constant(value)
         raise NoGraph(f"a {cls.__qualname__} is saved for the gradient")
@@ -203,5 +204,5 @@ def _flat(values: Sequence[Any]) -> list[Any]:
     """The values in tuples and lists, and in those among them."""
     found: list[Any] = []
     for each in values:
-        found += _flat(each) if type(each) in (tuple, list) else [each]
+        found += _flat(each) if is_a(each, (tuple, list)) else [each]
     return found

@@ -12,6 +12,7 @@
 | `x, y = a`, `f(*a)`, `f(**a)` | `x, y = spread(a)`, `callee(f)(*spread(a))`, `callee(f)(**touch(a))` |
 | `a < b < c` | `compared(a) < compared(b) < compared(c)` |
 | `@d` over a function inside | `f = callee(d)(f)` behind it |
+| `match a` | `match matched(a)` |
 | `g = v` of a global | `set_global("g", v)` |
 
 Where an operator is C code's, what that may read of its operands is pinned by `touch` and `compared`; functions written in Python
@@ -36,9 +37,13 @@ _PREFIX = "_capture_"
 _OF_VARIABLES = {"locals", "vars", "dir"}  # which would show the hooks, unless they are given an object
 _OF_FRAMES = {"_getframe", "_getframemodulename"}  # which would find those of the hooks' code
 HOOKS = (
-    "attribute item slice callee called_with global_ free each spread context module imported same contains touch compared "
-    "binary unary augmented truth both either text set_attribute set_item set_global set_free delete_attribute delete_item"
+    "attribute item slice callee called_with global_ free each spread context module imported same contains matched "
+    "touch compared binary unary augmented truth both either text set_attribute set_item set_global set_free "
+    "delete_attribute delete_item"
 ).split()
+#: Patterns that look at builtin containers and constants, and the parts of constants.
+_PATTERNS = (ast.MatchValue, ast.MatchSingleton, ast.MatchSequence, ast.MatchStar, ast.MatchMapping, ast.MatchAs, ast.MatchOr)
+_OF_CONSTANTS = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop, ast.expr_context)
 
 
 _OPERATORS: dict[type, str] = {
@@ -208,7 +213,7 @@ class _Hooks(ast.NodeTransformer):
     def _refused(self, node: ast.AST) -> ast.AST:
         raise NotInstrumented(f"line {getattr(node, 'lineno', '?')} has {type(node).__name__}")
 
-    visit_ClassDef = visit_AsyncFunctionDef = visit_AsyncFor = visit_AsyncWith = visit_Await = visit_Match = _refused
+    visit_ClassDef = visit_AsyncFunctionDef = visit_AsyncFor = visit_AsyncWith = visit_Await = _refused
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> ast.expr:
         bound = bound_by(node)
@@ -501,6 +506,16 @@ class _Hooks(ast.NodeTransformer):
 
     def visit_While(self, node: ast.While) -> ast.stmt:
         return ast.copy_location(ast.While(self._truth(node.test), self._block(node.body), self._block(node.orelse)), node)
+
+    def visit_Match(self, node: ast.Match) -> ast.stmt:
+        for each in node.cases:
+            for part in ast.walk(each.pattern):
+                if not isinstance(part, _PATTERNS + _OF_CONSTANTS):
+                    self._refused(part if hasattr(part, "lineno") else node)
+        subject = self._hook(node.subject, "matched", self.visit(node.subject))
+        guards = [each.guard and self._truth(each.guard) for each in node.cases]
+        cases = [ast.match_case(c.pattern, guard, self._block(c.body)) for c, guard in zip(node.cases, guards, strict=True)]
+        return ast.copy_location(ast.Match(subject, cases), node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         return ast.copy_location(ast.Assert(self._truth(node.test), node.msg and self.visit(node.msg)), node)

@@ -147,6 +147,17 @@ class Items(Attributes):
                 self.compared(value)
         return value in container
 
+    def matched(self, value: Any) -> Any:
+        """C code will compare a value's structure with patterns, and give parts of it."""
+        if self.reason is None and not self._is_of_builtins(value):
+            self.refuse(f"a {type(value).__qualname__}, or something with other parts than Python's own, is matched")
+        return self.touch(value)
+
+    def _is_of_builtins(self, value: Any) -> bool:
+        if type(value) in CONTAINERS:
+            return all(map(self._is_of_builtins, [*value, *value.values()] if is_a(value, dict) else value))
+        return type(value) in IMMUTABLE or is_a(value, Tensor)
+
     # ---- changes
     def set_item(self, o: Any, key: Any, value: Any) -> None:
         if self.reason is None:

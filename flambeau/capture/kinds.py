@@ -56,7 +56,7 @@ OF_LAYOUT = frozenset(
     "is_tensor is_same_size get_device type_as result_type promote_types can_cast broadcast_shapes is_storage "
     "is_grad_enabled is_inference_mode_enabled is_inference get_default_dtype get_num_threads is_autocast_enabled "
     "is_autocast_cpu_enabled get_autocast_dtype get_autocast_cpu_dtype are_deterministic_algorithms_enabled "
-    "is_autocast_cache_enabled set_grad_enabled is_compiling is_dynamo_compiling is_exporting is_tracing is_scripting "
+    "is_autocast_cache_enabled set_grad_enabled is_compiling is_dynamo_compiling is_exporting is_tracing current is_scripting "
     "has_torch_function has_torch_function_unary has_torch_function_variadic __len__ __hash__ _set_grad_enabled "
     "fits check_softshrink _check _check_index _check_is_size _check_not_implemented _check_type _check_value".split()
 )

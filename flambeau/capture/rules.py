@@ -5,12 +5,14 @@ Stands on operators.py; used by calls.py.
 
 from __future__ import annotations
 
+import collections
 import contextvars
 import copy
 import copyreg
 import enum
 import functools
 import inspect
+import operator
 import sys
 from collections.abc import Callable
 from types import FunctionType, MethodType, SimpleNamespace
@@ -21,6 +23,7 @@ from flambeau.capture.operators import Operators
 
 __all__ = ["Rules"]
 
+COUNT_ELEMENTS = vars(collections)["_count_elements"]  # what a Counter calls
 LRU_CACHES = type(functools.lru_cache(lambda: None))
 
 
@@ -228,6 +231,32 @@ class Rules(Operators):
             return self.attribute(value, name)
         except AttributeError:
             return ABSENT
+
+    # ---- functions in C that read what is pinned
+    def got(self, f: Any, value: Any) -> Any:
+        """What operator.itemgetter or attrgetter, which are immutable, get of a value."""
+        names = f.__reduce__()[1]
+        if type(f) is operator.itemgetter:
+            found = [self.item(value, self.touch(self.reach(each) if self.of_environment(f) else each)) for each in names]
+        else:
+            found = [functools.reduce(self.attribute, each.split("."), value) for each in names]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def hashed(self, value: Any) -> int:
+        """hash(value)"""
+        if not self._is_hashed_by_value(value):
+            self.refuse(f"the hash of a {type(value).__qualname__} is asked for")
+        return hash(self.touch(value))
+
+    def _is_hashed_by_value(self, value: Any) -> bool:
+        if type(value) is tuple:
+            return all(map(self._is_hashed_by_value, value))
+        return type(value) in (int, float, complex, bool, str, bytes)
+
+    def counted(self, counter: Any, values: Any) -> None:
+        """What collections.Counter does with what it is given."""
+        self._written(counter, "a Counter of the surroundings is changed")
+        COUNT_ELEMENTS(counter, self.each(self.touch(values)))
 
     # ---- functions that call what they are given
     def reduced(self, function: Any, values: Any, *initial: Any) -> Any:

@@ -20,8 +20,10 @@ def bound_by(node: ast.AST) -> set[str]:
                 declared.update(at.names)
             case ast.Import() | ast.ImportFrom():
                 bound.update((alias.asname or alias.name).split(".")[0] for alias in at.names)
-            case ast.ExceptHandler() if at.name:
+            case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() if at.name:
                 bound.add(at.name)
+            case ast.MatchMapping() if at.rest:
+                bound.add(at.rest)
         if isinstance(at, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not top:
             bound.add(at.name)
             for each in (*at.decorator_list, *_outside(at)):
@@ -87,6 +89,10 @@ def set_otherwise(node: ast.AST) -> set[str]:
                 names.update((alias.asname or alias.name).split(".")[0] for alias in each.names)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.ExceptHandler() if each.name:
                 names.add(each.name)
+            case ast.MatchAs() | ast.MatchStar() if each.name:
+                names.add(each.name)
+            case ast.MatchMapping() if each.rest:
+                names.add(each.rest)
         if isinstance(each, (ast.FunctionDef, ast.Lambda)):
             names |= bound_by(each) & declared(node)[0]
     stored = (n for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))

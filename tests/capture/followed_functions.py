@@ -9,6 +9,8 @@ import copyreg
 import dataclasses
 import functools
 import inspect
+import itertools
+import operator
 import types
 from typing import Any
 
@@ -291,6 +293,105 @@ def lists_of_modules() -> Made:
 def arguments_by_stars() -> Made:
     more, named = [3.0], {"d": 4.0}
     return lambda x: _signed(x, *more, **named) + _signed(*[x, 2.0], d=5.0), lambda: named.update(d=6.0)
+
+
+# ---------------------------------------------------------------- what C code gets of values
+
+
+def fields_of_results() -> Made:
+    held = _held(dim=0)
+
+    def f(x: Any) -> Any:
+        both = x.expand(2, 3) + torch.arange(2.0)[:, None]
+        found = both.max(dim=held.dim)
+        values, order = found.values.sort(descending=True)
+        return found, values * 2, order, torch.linalg.qr(both).Q
+
+    return f, lambda: setattr(held, "dim", 1)
+
+
+def getters() -> Made:
+    held = _held(pair=(2.0, {"a": 3.0}), inner=_held(k=5.0))
+    first, both, deep = operator.itemgetter(0), operator.itemgetter(1, 0), operator.attrgetter("inner.k")
+    return lambda x: (x * first(held.pair) * deep(held), both(held.pair)[0]["a"]), lambda: setattr(held.inner, "k", 7.0)
+
+
+def elements_of_a_getter() -> Made:
+    table = {"a": 2.0, "b": 3.0}
+    return lambda x: x * operator.itemgetter("a")(table), lambda: table.update(a=5.0)
+
+
+def iterators_of_itertools() -> Made:
+    numbers = [1, 2, 3]
+
+    def f(x: Any) -> Any:
+        pairs = [a * b for a, b in itertools.combinations(numbers, 2)] + [a - b for a, b in itertools.pairwise(numbers)]
+        return x * sum(pairs), list(itertools.permutations("ab")), [k for k, _ in zip(itertools.count(2), numbers)]
+
+    return f, lambda: numbers.append(4)
+
+
+def counts_of_elements() -> Made:
+    words = ["a", "b", "a"]
+
+    def f(x: Any) -> Any:
+        counter = collections.Counter(words)
+        counter.update("ab")
+        return x * counter["a"]
+
+    return f, lambda: words.append("a")
+
+
+def generators_that_are_told() -> Made:
+    held = _held(k=2.0)
+
+    def running() -> Any:
+        total = 0.0
+        while True:
+            total += yield total
+
+    def f(x: Any) -> Any:
+        sums = running()
+        next(sums)
+        sums.send(held.k)
+        return x * sums.send(1.0)
+
+    return f, lambda: setattr(held, "k", 3.0)
+
+
+def hashes() -> Made:
+    held = _held(key=(1, 2))
+    return lambda x: x * (hash(held.key) % 7 + 1), lambda: setattr(held, "key", (1, 4))
+
+
+def matches() -> Made:
+    held = _held(command=["scale", {"by": 2.0, "more": (1, 2)}])
+
+    def f(x: Any) -> Any:
+        match held.command:
+            case ["scale", {"by": k, **rest}, *others] if k > 1:
+                return x * k * len(rest) + len(others)
+            case [] | None:
+                return x
+            case ("scale", -1 | "one") as all_:
+                return x * len(all_)
+            case _:
+                return x * 7
+
+    return f, lambda: held.command[1].update(by=1.0)
+
+
+def a_match_of_a_shape() -> Made:
+    held = _held(k=2)
+
+    def f(x: Any) -> Any:
+        match x.shape, held.k:
+            case (n,), k:
+                return x * n * k
+            case _:
+                return x
+
+    return f, lambda: setattr(held, "k", 3)
 
 
 # ---------------------------------------------------------------- looks

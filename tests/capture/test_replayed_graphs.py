@@ -65,12 +65,18 @@ def a_statistic(x: Any) -> Any:
     return F.layer_norm(F.dropout(x @ W + OTHER, 0.3), (4,), W[0], W[1]), F.cross_entropy(x, torch.tensor([0, 1, 2, 3]))
 
 
+def windows(x: Any) -> Any:
+    image = (x @ W)[None, None]
+    return F.max_pool2d(image, 2), F.avg_pool2d(image, 2, ceil_mode=True), F.interpolate(image, scale_factor=2, mode="bilinear")
+
+
 def nothing_of_it(x: Any) -> Any:
     return x, W, x.detach() * 2
 
 
 CASES: list[Callable[[Any], Any]] = [
     products,
+    windows,
     a_view,
     written,
     parts,

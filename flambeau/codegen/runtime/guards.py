@@ -286,8 +286,8 @@ class Guards:
         """What stands in a dict under a key, or that nothing does. Keys are scalars, or objects that compare by identity."""
         self.hold(table, key)
         entries = self.tables.setdefault(id(table), {})
-        if key in table:
-            value = table[key]
+        if dict.__contains__(table, key):  # a class of the program may answer otherwise
+            value = dict.__getitem__(table, key)
             kind = ITEM_VALUE if self._value(value, keep) else ITEM
             entries.setdefault((kind, id(table), id(key), id(value)), why)
         else:
