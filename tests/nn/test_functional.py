@@ -275,6 +275,28 @@ def test_attention_in_other_forms():
     assert F.scaled_dot_product_attention(q, spread, spread, dropout_p=1.0).abs().max() == 0
 
 
+@pytest.mark.parametrize("rows, heads, own", [(1, 16, 4), (3, 6, 2), (2, 4, 1), (2, 3, 3)])
+@pytest.mark.parametrize("mask", [None, (1, 7), (2, 1, 1, 7), (2, 1, 3, 7), (1, 6, 1, 7)])
+@pytest.mark.parametrize("number", [torch.float32, torch.bfloat16])
+def test_heads_that_share_keys(rows, heads, own, mask, number):
+    """As if each had its own; whatever the masks, the strides and whether gradients are wanted."""
+    if mask is not None and (mask[-3:-2] not in ((), (1,), (heads,)) or mask[-2] not in (1, rows)):
+        return
+    q = torch.randn(2, rows, heads, 8).transpose(1, 2).to(number)
+    k, v = (torch.randn(2, own, 9, 8).to(number)[:, :, :7] for _ in range(2))
+    whole = [x.repeat_interleave(heads // own, 1) for x in (k, v)]
+    for causal in (False, True):
+        given = None if mask is None else torch.rand(mask) > 0.4
+        given = given if given is None or rows == 1 else torch.zeros(mask).masked_fill(given, -3.0).to(number)
+        wanted = F.scaled_dot_product_attention(q, *whole, given, is_causal=causal)
+        with torch.no_grad():
+            made = F.scaled_dot_product_attention(q, k, v, given, is_causal=causal, enable_gqa=True)
+        recorded = F.scaled_dot_product_attention(q, k.detach().requires_grad_(), v, given, is_causal=causal, enable_gqa=True)
+        for found in (made, recorded.detach()):
+            assert found.stride() == wanted.stride()
+            torch.testing.assert_close(found, wanted, atol=2e-2 if number is torch.bfloat16 else 1e-5, rtol=1e-2)
+
+
 def test_gumbel_softmax():
     logits = torch.randn(5, 7, requires_grad=True)
     assert torch.allclose(F.gumbel_softmax(logits).sum(-1), torch.ones(5))

@@ -60,6 +60,9 @@ def _dot_micro(kind: Kind, rows: int) -> Kernel:
 
     whole = f["k"].unsigned_div(f.i64(lanes * unroll)) * (lanes * unroll)
     with f.loop(0, whole, lanes * unroll) as k:
+        if BYTES[storage] < BYTES[kind.compute]:  # the processor asks for short rows too late by itself
+            for pointer in b:
+                f.fetch(f.at(storage, pointer, f["b_column"] * DOT_COLUMNS + k))
         for u in range(unroll):
             step(k + u * lanes, u, lambda pointer, k: f.load(wide, pointer, k, align=BYTES[storage]))
     with f.loop(whole, f["k"], lanes) as k:

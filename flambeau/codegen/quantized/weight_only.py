@@ -19,13 +19,14 @@ from typing import NamedTuple
 from flambeau.codegen.builder import Value, module
 from flambeau.codegen.element_type import Kind, narrow, widen
 from flambeau.codegen.jit import compiled
-from flambeau.codegen.kernel import Constants, Kernel, vector
+from flambeau.codegen.kernel import BYTES, Constants, Kernel, vector
 from flambeau.codegen.llvm import LIGHT
 
 #: m x k floats, n rows of weights, elements of x and bytes of weights from row to row, floats of a prepared row, columns of
 #: a group (2 to the power of this), and bytes of scratch memory for each thread.
 CONSTANTS = ("m", "k", "n", "x_row", "w_row", "prepared", "group_shift", "thread_bytes")
 MOST_ROWS = 3  # of floats in a tile
+LINE = 64  # bytes that are fetched at once
 NIBBLES = 8  # integers of 4 bits in a word
 OUT, X, WEIGHT, SCALES = range(4)  # buffers
 
@@ -123,6 +124,10 @@ class _Tile:
     def each(self) -> list[tuple[int, int]]:
         return [(r, q) for r in range(self.form.rows) for q in range(self.form.columns)]
 
+    def fetch_next(self, row: Value, at: Value) -> None:
+        """Ask for what the next tile reads: the processor asks for short rows too late by itself."""
+        self.f.fetch(self.f.at("i8", row, self.c["w_row"] * self.form.columns + at))
+
     def bytes(self) -> None:
         """Sums of int8 weights."""
         f, form, lanes = self.f, self.form, self.form.lanes
@@ -130,6 +135,7 @@ class _Tile:
         whole = self.c["k"] - self.c["k"].unsigned_rem(f.i64(step))
         with f.loop(0, whole, step) as at:
             for q, w in enumerate(self.w):
+                self.fetch_next(w, at)
                 for part in range(0, step, lanes):
                     weights = f.convert(f.load(few, w, at + part, align=1), vector("i32", lanes), "sext")
                     numbers = f.convert(weights, wide, "sitofp")
@@ -151,20 +157,23 @@ class _Tile:
         width = form.step + lanes
 
         def step(at: Value, load: Callable[[Value], Value]) -> None:
+            pairs = self.scales_and_zeros(at * form.step)
             for q, w in enumerate(self.w):
                 taken = load(f.at("i8", w, at * (form.step // 2)))
-                scale, zero = self.scale_and_zero(at * form.step, q)
-                parts: list[Value | None] = [None for _ in self.x]
+                self.fetch_next(w, at * (form.step // 2))
+                scale, zero = (self.by_lanes([f.shuffle(p, p, [2 * q + i] * lanes) for p in pairs]) for i in (0, 1))
+                parts: list[list[Value]] = [[] for _ in self.x]
                 for j in range(NIBBLES):
                     last = j == NIBBLES - 1
                     number = f.convert(taken >> (4 * j) if last else taken & (15 << (4 * j)), wide, "sitofp")
                     for r, x in enumerate(self.x):
                         floats = f.load(wide, x, at * width + j * lanes, align=4)
-                        before = parts[r]
-                        parts[r] = number * floats if before is None else f.fma(number, floats, before)
+                        if j < 2:
+                            parts[r].append(number * floats)
+                        else:
+                            parts[r][j % 2] = f.fma(number, floats, parts[r][j % 2])
                 for r, x in enumerate(self.x):
-                    cell, part = self.sums[r][q], parts[r]
-                    assert part is not None
+                    cell, part = self.sums[r][q], parts[r][0] + parts[r][1]
                     totals = f.load(wide, x, at * width + NIBBLES * lanes, align=4)
                     cell.set(f.fma(zero, totals, f.fma(scale, part, cell.get())))
 
@@ -182,17 +191,22 @@ class _Tile:
                 total.set(f.call("float", "one_by_one", *arguments, declare=False))
             self.store(r, q, total.get())
 
-    def scale_and_zero(self, column: Value, q: int) -> tuple[Value, Value]:
-        """Vectors of the scales of a step's lanes, and of what 0 stands for."""
+    def scales_and_zeros(self, column: Value) -> list[Value]:
+        """Of each group of a step the scale and what 0 stands for of each row of weights, in turn: rows, which are whole tiles,
+        lie side by side.
+        """
         f, form, c = self.f, self.form, self.c
+        count, pairs = 2 * form.columns, []
         per = form.narrow_group or form.step
-        scales, zeros = [], []
         for first in range(0, form.step, per):
             group = f.minimum(column + first, c["k"] - 1) >> c["group_shift"]
-            scale, zero = scale_and_zero(f, form, c, f.buffer(SCALES), group, self.j[q])
-            scales.append(f.splat(scale, form.lanes))
-            zeros.append(f.splat(zero, form.lanes))
-        return self.by_lanes(scales), self.by_lanes(zeros)
+            place = f.at(form.scales.storage, f.buffer(SCALES), (group * c["n"] + self.j[0]) * 2)
+            f.fetch(f.at("i8", place, LINE))  # groups are far from each other
+            given = widen(f, form.scales, f.load(vector(form.scales.storage, count), place, align=BYTES[form.scales.storage]))
+            scales = f.shuffle(given, given, [i & -2 for i in range(count)])
+            factors = Value(f, given.type, "<" + ", ".join(["float 0.0, float -8.0"] * form.columns) + ">")
+            pairs.append(f.fma(scales, factors, given))
+        return pairs
 
     def by_lanes(self, values: list[Value]) -> Value:
         """The first lanes of the first, the following of the second, ..."""

@@ -277,12 +277,36 @@ def scaled_dot_product_attention(
     if scale is None:
         scale = 1 / math.sqrt(query._layout.shape[-1] or 1)
     if enable_gqa:
+        if _goes_together(query, key, value, attn_mask, dropout_p, is_causal):
+            rows, batch, heads = query._layout.shape, key._layout.shape[0], key._layout.shape[1]
+            whole = query.reshape(batch, heads, -1, rows[3])  # type: ignore[attr-defined]
+            made = scaled_dot_product_attention(whole, key, value, attn_mask, scale=scale)
+            return made.reshape(*rows[:3], value._layout.shape[3])
         key, value = _shared_heads(query, key), _shared_heads(query, value)
     if dropout_p and not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, but got {dropout_p:g}")
     if fusable(query, key, value, attn_mask, dropout_p):
         return fused_attention(query, key, value, fused_mask(query, attn_mask), is_causal, float(scale))[0]
     return attention_by_products(query, key, value, attn_mask, dropout_p, is_causal, scale)
+
+
+def _goes_together(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool
+) -> bool:
+    """Whether the rows of the query's heads that share keys are rows of one head, so that keys and values stay as they are: while
+    nothing is recorded, and if the mask is the same for all of these rows.
+    """
+    q, k, v = query._layout, key._layout, value._layout
+    if is_causal or dropout_p or not (q.ndim == k.ndim == v.ndim == 4) or k.shape[:3] != v.shape[:3]:
+        return False
+    if 0 in (*q.shape, *k.shape) or q.shape[1] % k.shape[1] or q.shape[0] != k.shape[0]:
+        return False
+    if attn_mask is not None:
+        mask = attn_mask._layout.shape
+        if len(mask) not in (2, 4) or any(size != 1 for size in mask[-3:-1]):
+            return False
+    given = query, key, value, *(() if attn_mask is None else (attn_mask,))
+    return not (modes.local.grad and any(x._node is not None for x in given))
 
 
 def _shared_heads(query: Tensor, x: Tensor) -> Tensor:
