@@ -68,6 +68,15 @@ class _Emitter(Operands):
 
         level(0, [])
 
+    def steps_of(self, stage: Loop) -> tuple[int, int]:
+        """How many elements a stage takes at a time along a row, and at its end: in this order elements are folded."""
+        blocks = BLOCK if stage.stores else FOLD_BLOCK
+        block, step = self.steps(stage.expressions, [j for j, _ in stage.stores], blocks, not stage.folds)
+        held = sum(start.dtype.itemsize for fold in stage.folds for start in fold.start)
+        while block > step and block * held > HELD:
+            block //= 2
+        return block, step
+
     def _loop(self, stage: Loop) -> None:
         if self.form.lanes:
             stage = self._with_lanes_prepared(stage)
@@ -75,12 +84,8 @@ class _Emitter(Operands):
         if self.form.lanes:
             self._loop_over_lanes(stage, expressions)
             return
-        blocks = BLOCK if stage.stores else FOLD_BLOCK
-        block, step = self.steps(expressions, [j for j, _ in stage.stores], blocks, not stage.folds)
+        block, step = self.steps_of(stage)
         streamed, fetched = self.streamed(stage), self.fetched(stage) if self.form.large else {}
-        held = sum(start.dtype.itemsize for fold in stage.folds for start in fold.start)
-        while block > step and block * held > HELD:
-            block //= 2
         partials = [(fold, Partials(self, fold, block or step, step)) for fold in stage.folds]
         guarded = any(n.op == "guard" for _, e in stage.stores for n in topological(e))
 
@@ -409,6 +414,13 @@ def show(nest: Nest, form: Form) -> str:
                 ]
         lines += [f"    store {nest.outputs[j]} <- {expression}" for j, expression in stage.stores]
     return "\n".join(lines)
+
+
+def steps_of_folds(nest: Nest, form: Form) -> list[tuple]:
+    """What the order depends on in which a kernel folds elements, beside its constants."""
+    emitter = _Emitter(nest, form)
+    loops = [stage for stage in nest.stages if isinstance(stage, Loop) and stage.folds]
+    return [(emitter.steps_of(stage), is_short(stage.expressions)) for stage in loops]
 
 
 _kernels: dict[tuple, KernelRef] = {}

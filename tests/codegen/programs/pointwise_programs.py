@@ -1,4 +1,4 @@
-"""Random programs of pointwise operators, views and writes in place, for passes over what is recorded of them."""
+"""Random programs of pointwise operators, reductions, views and writes in place, for passes over what is recorded of them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ BINARY: list[Callable[[Any, Any], Any]] = [
 ]  # fmt: skip
 TERNARY: list[Callable[[Any, Any, Any], Any]] = [
     torch.addcmul, torch.addcdiv, lambda x, y, z: x * y + z, lambda x, y, z: torch.where(x > 0, y, z),
+]  # fmt: skip
+ROWS: list[Callable[[Any], Any]] = [
+    lambda x: x.sum(-1, keepdim=True), lambda x: x.mean(0, keepdim=True), lambda x: x.amax(-1), lambda x: x.sum(),
+    lambda x: F.softmax(x, -1), lambda x: F.log_softmax(x, 0), lambda x: F.layer_norm(x, x.shape[-1:]), lambda x: x.var(-1),
+    lambda x: x.norm(dim=0), lambda x: x.logsumexp(-1), lambda x: F.normalize(x, dim=-1), lambda x: x.argmax(-1) + 0.5,
+    lambda x: x.square().mean(-1, keepdim=True), lambda x: x.cumsum(-1), lambda x: x.prod(0),
 ]  # fmt: skip
 WRITES: list[Callable[[Any, Any], Any]] = [
     lambda x, y: x.mul_(0.5), lambda x, y: x.add_(1.25), lambda x, y: x.sigmoid_(), lambda x, y: x.copy_(y),
@@ -61,10 +67,11 @@ def view_of(draw: random.Random, x: Any) -> Any:
     return x[..., ::2]
 
 
-def program_of(seed: int) -> tuple[Callable[..., Any], Callable[[int], list[Any]]]:
-    """A function of tensors, and their values by another seed."""
+def program_of(seed: int, rows: bool = False) -> tuple[Callable[..., Any], Callable[[int], list[Any]]]:
+    """A function of tensors, and their values by another seed; rows: with reductions."""
     draw = random.Random(seed)
-    shape = draw.choice([(7,), (64,), (3, 5), (8, 33), (2, 3, 4), (40, 70), (3, 1, 17), (1000,), (16, 16), (5, 130)])
+    shapes = [(7,), (64,), (3, 5), (8, 33), (2, 3, 4), (40, 70), (3, 1, 17), (1000,), (16, 16), (5, 130)]
+    shape = draw.choice([*shapes, (1100, 40), (70000,), (2, 35000)] if rows else shapes)
     layouts = []
     for _ in range(draw.randint(2, 4)):
         own = tuple(n if draw.random() < 0.85 else 1 for n in shape)[draw.random() < 0.15 and len(shape) > 1 :]
@@ -94,7 +101,9 @@ def program_of(seed: int) -> tuple[Callable[..., Any], Callable[[int], list[Any]
         for _ in range(length):
             x = inner.choice(values[-5:])
             way = inner.random()
-            if way < 0.33:
+            if rows and inner.random() < 0.25 and x.ndim and x.numel():
+                values.append(inner.choice(ROWS)(x))
+            elif way < 0.33:
                 values.append(inner.choice(UNARY)(x))
             elif way < 0.62:
                 values.append(inner.choice(BINARY)(x, fitting(inner, values, x)))

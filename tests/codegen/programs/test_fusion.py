@@ -64,11 +64,13 @@ def randn(*shapes: Any, dtype: Any = None) -> Callable[[int], list[Any]]:
     return make
 
 
-@pytest.mark.parametrize("first", range(0, 20, 5))
-def test_random_programs(first: int) -> None:
+@pytest.mark.parametrize(
+    ("first", "rows"), [(0, False), (5, False), (10, False), (15, False), (20, True), (25, True), (30, True)]
+)
+def test_random_programs(first: int, rows: bool) -> None:
     shared = 0
     for seed in range(first, first + 5):
-        fn, make = program_of(seed)
+        fn, make = program_of(seed, rows)
         try:
             fn(*make(0))
         except RuntimeError:  # what is written to overlaps
@@ -153,6 +155,31 @@ def test_steps_move_over_others_that_they_have_nothing_to_do_with() -> None:
         return [y + 1, product]
 
     assert kernels(check(between, randn((6, 8), (8, 8)))) == 3
+
+
+def test_reductions_and_norms_compute_their_elements() -> None:
+    def fn(x: Any, y: Any, m: Any) -> Any:
+        sums = (x * y).sum(-1), (x - m).square().mean(-1), (x - y).abs().amax(0), (x + y).sum(0), (x * y).mean()
+        return [*sums, F.softmax(x * 0.125 + y, -1), F.layer_norm(x - y, x.shape[-1:])]
+
+    for shape in ((16, 100), (3, 2050), (70, 9)):
+        replay = check(fn, randn(shape, shape, (shape[0], 1)))
+        assert kernels(replay) == 7
+
+    def others(x: Any, y: Any) -> Any:
+        z = x + y
+        return [F.layer_norm(z, z.shape[-1:]), z, F.log_softmax(torch.tanh(y) * 30, -1), torch.exp(x).sum(-1)]
+
+    replay = check(others, randn((16, 100), (16, 100)))
+    assert kernels(replay) == 5  # a sum with a longer body would be added up in another order; tanh would be computed three times
+
+
+def test_a_product_that_is_folded_and_used_elsewhere_keeps_its_uses() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        z = x * 1.7
+        return [z * z + y, z.double().square().sum(-1), F.layer_norm(z, z.shape[-1:])]
+
+    check(fn, randn((16, 100), (16, 100)))
 
 
 def test_writes_in_place_and_views() -> None:
