@@ -253,3 +253,10 @@ def test_fused_batch_norms_whose_factor_is_zero(bias: bool, frozen: bool) -> Non
         given.backward(upstream), expected.backward(upstream)
         assert torch.allclose(fused.weight.grad, conv.weight.grad, atol=1e-9)
         assert torch.allclose(fused.bn.running_var, bn.running_var) and torch.allclose(fused.bn.running_mean, bn.running_mean)
+
+
+def test_zero_points_that_are_floats_are_added_before_rounding() -> None:
+    x = torch.tensor([[-0.25, 0.25, 0.75, 1.2, -9.0]], requires_grad=True)
+    made = torch.fake_quantize_per_channel_affine(x, torch.tensor([0.5]), torch.tensor([0.5]), 0, -1, 2)
+    made.sum().backward()
+    assert made.tolist() == [[-0.25, 0.25, 0.75, 0.75, -0.75]] and x.grad.tolist() == [[1, 1, 1, 0, 0]]

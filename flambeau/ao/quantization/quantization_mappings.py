@@ -104,6 +104,7 @@ DEFAULT_REFERENCE_STATIC_QUANT_MODULE_MAPPINGS: dict[Any, Any] = {
         "GRUCell LSTMCell RNNCell LSTM".split()
     )},
 }  # fmt: skip
+_MAPPINGS = (DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS)
 _INCLUDE_QCONFIG_PROPAGATE_LIST: set[Any] = {nn.Sequential}
 DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS: dict[Any, Any] = {
     torch.nn.functional.elu: torch.ops.quantized.elu,
@@ -164,14 +165,12 @@ def get_default_dynamic_quant_module_mappings() -> dict[Any, Any]:
 
 def get_default_qconfig_propagation_list() -> set[Any]:
     """The classes that are observed."""
-    mappings = (DEFAULT_STATIC_QUANT_MODULE_MAPPINGS, DEFAULT_QAT_MODULE_MAPPINGS, DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS)
-    return {kind for mapping in mappings for kind in mapping} | _INCLUDE_QCONFIG_PROPAGATE_LIST
+    return {kind for mapping in _MAPPINGS for kind in mapping} | _INCLUDE_QCONFIG_PROPAGATE_LIST
 
 
 def get_default_compare_output_module_list() -> set[Any]:
     """The classes whose results are compared between a float and a quantized model."""
-    made = copy.deepcopy(set(DEFAULT_STATIC_QUANT_MODULE_MAPPINGS.values()))
-    return made | set(DEFAULT_QAT_MODULE_MAPPINGS.values()) | set(DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS.values())
+    return {kind for mapping in _MAPPINGS for pair in mapping.items() for kind in pair} | _INCLUDE_QCONFIG_PROPAGATE_LIST
 
 
 def get_default_float_to_quantized_operator_mappings() -> dict[Any, Any]:

@@ -15,11 +15,13 @@ from flambeau.core.tensor.without_data import found, known
 
 
 def _grid(input: Tensor, scale: Any, zero_point: Any) -> Tensor:
-    """The integers, before they are held to the range. A NaN counts as the least; with a scale to each channel they go
-    through int64, so that what is too large for that counts so too.
+    """The integers, before they are held to the range; zero points that are floats are added before numbers are rounded.
+
+    A NaN counts as the least; with a scale to each channel they go through int64, so that what is too large counts so too.
     """
     wide = input if input._layout.dtype is float64 else input.to(float32)
-    whole = (wide * (1 / scale)).round() + zero_point
+    steps, inside = wide * (1 / scale), isinstance(zero_point, Tensor) and zero_point._layout.dtype.is_floating_point
+    whole = (steps + zero_point).round() + 0 if inside else steps.round() + zero_point  # an integer has no -0
     return NAMESPACE["where"](~(whole.abs() < 2.0**63) if scale._layout.ndim else whole.isnan(), -(2.0**63), whole)
 
 
