@@ -167,17 +167,19 @@ class Graph:
         raise NoGraph(f"a {cls.__qualname__} is saved for the gradient")
 
     def _versions(self, node: Node) -> str:
-        """The versions that saved tensors had: of memory from before the call they are counted from those after it."""
+        """The versions that saved tensors had."""
         texts = []
         for i, version in enumerate(node.versions):
             value: Any = node.saved[i] if node.saved is not None and i < len(node.saved) else None
-            if version is not None and is_a(value, Tensor):
-                outside = next((x for x in self.outer.values() if x._storage is value._storage), None)
-                if outside is not None:
-                    texts.append(f"{self._named(outside)}._storage.version{version - outside._storage.version:+d}")
-                    continue
-            texts.append(repr(version))
+            texts.append(repr(version) if version is None or not is_a(value, Tensor) else self._version(value, version))
         return f"({''.join(f'{text}, ' for text in texts)})"
+
+    def _version(self, x: Tensor, version: int) -> str:
+        """A count of writes to a tensor's memory: to that from before the call it is counted from what it is after the call."""
+        outside = next((each for each in self.outer.values() if each._storage is x._storage), None)
+        if outside is None:
+            return repr(version)
+        return f"{self._named(outside)}._storage.writes{version - outside._storage.writes:+d}"
 
     def _place_in_graph(self, x: Tensor) -> list[str]:
         name, lines = self._named(x), []
@@ -190,9 +192,8 @@ class Graph:
         if root is not None:
             lines.append(f"{name}._root = {self._named(root)}")
         if creation is not None:
-            if any(each._storage is x._storage for each in self.outer.values()):
-                raise NoGraph("a view of the surroundings that no gradient passes")
-            lines.append(f"{name}._creation = {self._constant(creation)}")
+            kind, version = creation
+            lines.append(f"{name}._creation = ({kind!r}, {self._version(x, version)})")
         return lines
 
 

@@ -20,7 +20,7 @@ def _weight() -> torch.Tensor:
     return nn.Parameter(torch.randn(4, 4))
 
 
-W, OTHER = _weight(), _weight()
+W, OTHER, SCALE = _weight(), _weight(), torch.ones(3, 4)
 
 
 def products(x: Any) -> Any:
@@ -70,6 +70,19 @@ def windows(x: Any) -> Any:
     return F.max_pool2d(image, 2), F.avg_pool2d(image, 2, ceil_mode=True), F.interpolate(image, scale_factor=2, mode="bilinear")
 
 
+def parts_of_the_surroundings(x: Any) -> Any:
+    """Views of several at once are marked, and saved: as the states of recurrent nets are."""
+    a, b = W.detach().view(2, 2, 4).unbind(0)
+    return (x[:2] @ OTHER) * a + b
+
+
+def written_when_it_was_saved(x: Any) -> Any:
+    """Backward raises."""
+    y = (x @ W) * SCALE[1:].unbind(0)[0]
+    SCALE.mul_(1.0)
+    return y
+
+
 def nothing_of_it(x: Any) -> Any:
     return x, W, x.detach() * 2
 
@@ -84,6 +97,8 @@ CASES: list[Callable[[Any], Any]] = [
     without_a_graph,
     a_gradient,
     a_statistic,
+    parts_of_the_surroundings,
+    written_when_it_was_saved,
     nothing_of_it,
 ]
 
