@@ -8,11 +8,12 @@ like. Stands on rules.py and optim.update; used by calls.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
 import flambeau as torch
+from flambeau.capture.kinds import TENSORS
 from flambeau.capture.rules import Rules
 from flambeau.codegen.programs import Unfit
 from flambeau.core.tensor.tensor import Tensor
@@ -139,15 +140,17 @@ class Steps(Rules):
             self.refuse("scalars of a step that are not of an optimizer's own")
         if any(table is group for table in self.writes.values()):
             self.refuse("options of a group of parameters are set before they are used")
-        if any(isinstance(value, Tensor) for value in group.values()):
-            self.refuse("an option of a group of parameters is a tensor")
+        for option in _tensors_among(value for name, value in group.items() if name != "params"):
+            held = self.tape._memories.get(option._storage.serial)
+            if type(option) not in TENSORS or (held is not None and (held.written or not held.outer)):
+                self.refuse("an option of a group of parameters is a tensor that the call makes or writes to")
         numbers = [i for step in steps for i, each in enumerate(self._steps) if each is step]
         if len(numbers) < len(steps):
             self.refuse("a step that was not counted in the call")
         if self.reason is not None:
             return f(compute, group, *steps)
         self.guards.function(compute, f"the function {compute.__qualname__}")
-        with self.unwatched():
+        with self.unwatched(), self.tape.reading():  # of options that are tensors, which each replay reads before it begins
             made = compute(group, *map(float, steps))
         scalars, before = Scalars(), []
         for name, value in made.items():
@@ -175,3 +178,9 @@ class Steps(Rules):
             self.refuse("a formula that is no function")
         with self.unwatched():
             f(formula, rows, scalars, flags)
+
+
+def _tensors_among(options: Iterable[Any]) -> list[Tensor]:
+    """The tensors among options, of which some are tuples."""
+    each = [part for option in options for part in (option if isinstance(option, (tuple, list)) else (option,))]
+    return [part for part in each if isinstance(part, Tensor)]

@@ -12,7 +12,7 @@ import pytest
 import flambeau as torch
 from flambeau.capture.entry import Captured
 from tests.capture.test_never_stale import _same
-from tests.capture.trained_programs import CHANGES, KINDS, NETS, OPTIMIZERS, Training, _option
+from tests.capture.trained_programs import CHANGES, KINDS, NETS, OPTIMIZERS, Training, _option, _written_option
 
 
 @pytest.fixture(autouse=True)
@@ -67,6 +67,29 @@ def test_never_stale(net: Any, kind: str) -> None:
     [*itertools.product(NETS, KINDS, ["adamw"]), *itertools.product(NETS[:1], ["step", "update"], OPTIMIZERS)],
 )
 def test_steps_are_replayed(net: Any, kind: str, optimizer: str) -> None:
-    told = run(net, optimizer, kind, 1, 6, [_option("lr", lambda r: r.random() * 0.1)])
+    change = _written_option if optimizer == "tensors" else _option("lr", lambda r: r.random() * 0.1)
+    told = run(net, optimizer, kind, 1, 6, [change])
     assert told["hits"] >= 3, told
     assert "the entry 'lr' of a dict" not in told
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_step_that_writes_to_its_learning_rate(first: bool) -> None:
+    """Before the optimizer reads it, which isn't replayed, or afterwards."""
+    made = []
+    for wrap in (lambda f: f, Captured):
+        p = torch.nn.Parameter(torch.ones(3))
+        optimizer = torch.optim.SGD([p], lr=torch.tensor(1.0))
+
+        def step(optimizer: Any = optimizer, p: Any = p) -> None:
+            p.grad = p * 1
+            if first:
+                optimizer.param_groups[0]["lr"].mul_(0.5)
+            optimizer.step()
+            if not first:
+                optimizer.param_groups[0]["lr"].mul_(0.5)
+
+        function = wrap(torch.no_grad()(step))
+        made.append([(function(), p.detach().clone())[1] for _ in range(6)])
+    assert _same(*made)
+    assert bool(function.entries) is not first, function.refusals

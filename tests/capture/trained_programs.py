@@ -113,6 +113,12 @@ def _any_parameter(t: Training, r: Any) -> Any:
     return r.choice(t.parameters)
 
 
+def _written_option(t: Training, r: Any) -> None:
+    lr = t.optimizer.param_groups[0]["lr"]
+    if isinstance(lr, torch.Tensor):
+        lr.mul_(0.9)
+
+
 def _option(name: str, make: Callable[[Any], Any]) -> Callable[[Training, Any], None]:
     def change(t: Training, r: Any) -> None:
         value = make(r)
@@ -216,6 +222,7 @@ def _patched(t: Training, r: Any) -> None:
 CHANGES: list[Callable[[Training, Any], Any]] = [
     _option("lr", lambda r: r.choice([0.1, 0.01, 0.003, 1, torch.tensor(0.05)])),
     _option("lr", lambda r: r.random() * 0.1),
+    _written_option,
     _option("momentum", lambda r: r.choice([0.9, 0.5, 0, 0.0])),
     _option("weight_decay", lambda r: r.choice([0, 0.1, 0.01])),
     _option("betas", lambda r: (r.choice([0.9, 0.8]), 0.99)),
@@ -261,6 +268,8 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "adam": lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True),
     "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, fused=True),
     "groups": _of_two_groups,
+    "tensors": lambda p: torch.optim.Adam(p, lr=torch.tensor(0.01), betas=(torch.tensor(0.9), torch.tensor(0.99))),
+    "radam": lambda p: torch.optim.RAdam(p, lr=0.01, betas=(0.9, 0.9)),
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.5),
     "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01, lr_decay=0.1),
 }

@@ -18,7 +18,7 @@ from flambeau.optim.rprop import rprop
 from flambeau.optim.sgd import sgd, sgd_momentum
 from flambeau.optim.sparse_adam import sparse_adam
 
-FLAGS = {"maximize", "decay", "decoupled", "nesterov", "first", "rectified", "averaging"}
+FLAGS = {"maximize", "decay", "decoupled", "nesterov", "first", "averaging"}
 FORMULAS = [
     adadelta, adagrad, adam, amsgrad, adamax, asgd, nadam, radam, rmsprop, rmsprop_centered,
     rmsprop_centered_momentum, rmsprop_momentum, rprop, sgd, sgd_momentum, sparse_adam,
