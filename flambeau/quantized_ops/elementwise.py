@@ -219,7 +219,12 @@ def _dropout(x: Any, scale: float, zero_point: int, p: float = 0.5, training: bo
 
 
 def _prelu(x: Any, weight: Any, scale: float, zero_point: int) -> Any:
-    return _quantized(F.prelu(x.dequantize(), weight.dequantize()), scale, zero_point, x.dtype)
+    numbers = x.dequantize()
+    if x.dim() == 1:  # each of its elements has a weight
+        made = F.prelu(numbers.unsqueeze(0), weight.dequantize()).squeeze(0)
+    else:
+        made = F.prelu(numbers, weight.dequantize())
+    return _quantized(made, scale, zero_point, x.dtype)
 
 
 def _softmax(x: Any, dim: int, scale: float, zero_point: int) -> Any:

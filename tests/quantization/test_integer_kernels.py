@@ -40,7 +40,7 @@ def rounded(sums, x, w, bias, scale, zero_point, low, high):
     units = np.float32(np.float32(w.q_scale()) * np.float32(x.q_scale()))
     numbers = sums.numpy().astype(np.float32)
     if bias is not None:
-        numbers = numbers + bias.numpy() / units
+        numbers = numbers + bias.numpy() * (np.float32(1) / units)
     steps = np.rint(numbers * (units / np.float32(scale))) + np.float32(zero_point)
     return torch.from_numpy(np.clip(steps, low, high))
 
@@ -185,6 +185,31 @@ def test_convolutions_by_channel_take_signed_bytes_and_channels_of_their_own():
             assert np.array_equal(q.conv2d.new(x, packed, 900.0, 11).int_repr().numpy(), wanted)
     finally:
         torch.set_num_threads(before)
+
+
+def test_biases_half_way_between_integers():
+    """By the reciprocal of the scale where all columns have one, else by each column's scale: the last bits decide."""
+    bias = (torch.arange(203) + 0.5).mul(0.05).float()
+    x = torch._make_per_tensor_quantized_tensor(torch.full((1, 203, 1, 1), 7, dtype=torch.uint8), 0.1, 7)
+    ones = torch.ones(203, 1, 1, 1, dtype=torch.int8)
+    unit, factor = np.float32(np.float32(0.02) * np.float32(0.1)), bias.numpy()
+    steps = {True: factor * (np.float32(1) / unit), False: factor / unit}
+    wanted = {k: np.clip(np.rint(v * (unit / np.float32(0.05))) + np.float32(5), 0, 255) for k, v in steps.items()}
+    assert (wanted[True] != wanted[False]).sum() > 10
+    whole = torch._make_per_tensor_quantized_tensor(ones, 0.02, 0)
+    each = torch._make_per_channel_quantized_tensor(ones, torch.full((203,), 0.02), torch.zeros(203, dtype=torch.long), 0)
+    for single, w in ((True, whole), (False, each)):
+        depthwise = q.conv2d.new(x, q.conv2d_prepack(w, bias, [1, 1], [0, 0], [1, 1], 203), 0.05, 5)
+        product = q.linear(x.flatten(1)[:, :1], q.linear_prepack(w.flatten(1), bias), 0.05, 5)
+        for made in (depthwise, product):
+            assert np.array_equal(made.int_repr().flatten().numpy(), wanted[single])
+
+
+def test_prelu_of_a_line_has_a_weight_for_each_element():
+    x = torch._make_per_tensor_quantized_tensor(torch.tensor([0, 60, 120], dtype=torch.uint8), 0.1, 60)
+    w = torch._make_per_tensor_quantized_tensor(torch.tensor([1, 2, 3], dtype=torch.uint8), 0.25, 0)
+    assert q.prelu(x, w, 0.05, 200).int_repr().tolist() == [170, 200, 255]
+    assert q.prelu(x, w[:1], 0.05, 200).int_repr().tolist() == [170, 200, 255]
 
 
 def test_packed_weights_are_copies():

@@ -262,14 +262,17 @@ class Task:
                 element = type[type.index("x") + 2 : -1]
                 return f.masked_load(type, f.at(element, f.buffer(slot), self.first + j), mask, 4)
 
+            single = f.splat(c["scale_step"].equals(0), lanes)
             one = f.splat(f.load("float", f.buffer(SCALES)), lanes)
-            scales = f.select(f.splat(c["scale_step"].equals(0), lanes), one, column(wide, SCALES))
+            scales = f.select(single, one, column(wide, SCALES))
             units = scales.exact_mul(f.splat(self.number["scale"], lanes))
             codes = form.result == "codes"
             f.store(units / f.splat(self.number["out_scale"], lanes) if codes else units, self.factors, j * 3, align=4)
             if form.bias:
                 bias = column(wide, SUMS + 1)
-                f.store(bias / units if codes else bias, self.factors, j * 3 + lanes, align=4)
+                if codes:  # where all columns have one scale PyTorch multiplies by its reciprocal
+                    bias = f.select(single, bias.exact_mul(f.value(1.0, wide) / units), bias / units)
+                f.store(bias, self.factors, j * 3 + lanes, align=4)
             zero = self.zero - 128 if form.how == dots.SIGNED else self.zero
             less = column(vector("i32", lanes), SUMS) * f.splat(f.convert(zero, "i32", "trunc"), lanes)
             f.store(less, self.factors, j * 3 + 2 * lanes, align=4)
