@@ -86,7 +86,7 @@ class _Unwatched:
         sys.setprofile(None)
 
     def __exit__(self, *exception: object) -> None:
-        sys.setprofile(self.recorder.net)
+        self.recorder.watch()
 
 
 class Calls(Steps):
@@ -98,7 +98,6 @@ class Calls(Steps):
     def __init__(self, tape: Tape | None = None) -> None:
         super().__init__(tape)
         self.codes: set[CodeType] = set()
-        self.net: Callable[..., None] | None = None  # the profile function of this run
 
     def unwatched(self) -> _Unwatched:
         """A block in which the net is down, as its functions are known."""

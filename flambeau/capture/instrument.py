@@ -59,16 +59,14 @@ class NotInstrumented(Exception):
 
 
 class Instrumented:
-    """An instrumented function's code; `free` are the names of its free variables in the order of its closure: those of the
-    original, and hooks, which begin with a prefix that `hook_of` takes off.
+    """An instrumented function's code, the codes in it among `codes`; `free`: its free variables in the order of its closure,
+    those of the original with None, hooks with their names.
     """
 
     def __init__(self, code: CodeType) -> None:
-        self.code, self.free = code, code.co_freevars
-
-    @staticmethod
-    def hook_of(name: str) -> str | None:
-        return name[len(_PREFIX) :] if name.startswith(_PREFIX) else None
+        self.code, self.codes = code, tuple(codes_of(code))
+        hooks = {_PREFIX + name: name for name in HOOKS}
+        self.free = [(name, hooks.get(name)) for name in code.co_freevars]
 
 
 _instrumented: WeakKeyDictionary[CodeType, Instrumented] = WeakKeyDictionary()

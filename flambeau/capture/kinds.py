@@ -29,7 +29,9 @@ from flambeau.capture.builtins import CONTAINERS, SCALARS
 
 _PACKAGE = torch.__file__.rsplit("/", 1)[0] + "/"
 #: This room, and what it stands on, whose functions are called between those of a call.
-OWN = tuple(_PACKAGE + place for place in ("capture/", "codegen/runtime/guards.py", "codegen/programs/"))
+OWN = tuple(
+    _PACKAGE + place for place in ("capture/", "codegen/runtime/guards.py", "codegen/runtime/call_watch.py", "codegen/programs/")
+)
 _STANDARD_LIBRARY = (sysconfig.get_path("stdlib") + "/", "<frozen ")
 _INSTALLED = tuple({sysconfig.get_path("purelib") + "/", sysconfig.get_path("platlib") + "/"})
 _NUMPY = str(np.__file__).rsplit("/", 1)[0] + "/"

@@ -21,7 +21,7 @@ from typing import Any
 
 from flambeau.capture.arguments import Arguments
 from flambeau.capture.calls import Calls
-from flambeau.capture.instrument import HOOKS, Instrumented, NotInstrumented, codes_of, instrumented, looks_at_frames
+from flambeau.capture.instrument import Instrumented, NotInstrumented, instrumented, looks_at_frames
 from flambeau.capture.kinds import (
     OF_ABSENT_DEVICES,
     OWN,
@@ -32,6 +32,7 @@ from flambeau.capture.kinds import (
     is_written_for_trusted,
 )
 from flambeau.capture.source import source_of
+from flambeau.codegen.runtime.call_watch import CallWatch
 
 __all__ = ["Recorder"]
 
@@ -63,10 +64,10 @@ class Recorder(Calls):
         if outer is not None:
             self.refuse("a profiler or debugger is on")
             return function(*args, **kwargs)
-        self.net = self._net
+        self.net = CallWatch(self._net, warnings.warn)
         collects = gc.isenabled()
         gc.disable()  # it would run callbacks of objects that have nothing to do with the call
-        sys.setprofile(self.net)
+        self.net.begin()
         try:
             return self.call(function, *args, **kwargs)
         except BaseException:
@@ -79,18 +80,18 @@ class Recorder(Calls):
                 gc.enable()
 
     def _net(self, frame: Any, event: str, argument: Any) -> None:
-        if self.reason is not None or (event != "call" and argument is not warnings.warn):
-            return
         if event != "call":
             self.refuse("a warning is given")
             return
         code = frame.f_code
         name = code.co_filename
-        if code in self.codes or name.startswith(OWN):
+        trusted = is_trusted(code)
+        if trusted and code in READERS:
+            self.refuse(f"a tensor's value is read ({code.co_name})")
             return
-        if is_trusted(code):
-            if code in READERS:
-                self.refuse(f"a tensor's value is read ({code.co_name})")
+        if trusted or code in self.codes or name.startswith(OWN):
+            if self.net is not None:
+                self.net.know(code)
             return
         if (
             name == "<frozen abc>"
@@ -125,7 +126,8 @@ class Recorder(Calls):
 
     def _instance(self, f: FunctionType, made: Instrumented) -> FunctionType:
         """The instrumented form of a function: its globals, defaults and cells, and this recorder's hooks."""
-        self.codes.update(codes_of(made.code))
+        if made.code not in self.codes:
+            self.codes.update(made.codes)
         cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
         hooks: dict[str, Any] = {
             "global_": functools.partial(self._global, f.__globals__),
@@ -136,12 +138,8 @@ class Recorder(Calls):
         if CellType() in cells.values():  # cells are compared by what they hold
             self.refuse(f"a variable around {f.__qualname__} has no value yet")
         closure = []
-        for name in made.free:
-            hook = made.hook_of(name)
-            if hook in HOOKS:
-                closure.append(CellType(hooks.get(hook) or getattr(self, hook)))
-            else:
-                closure.append(cells[name])
+        for name, hook in made.free:
+            closure.append(cells[name] if hook is None else CellType(hooks.get(hook) or getattr(self, hook)))
         instance = FunctionType(made.code, f.__globals__, f.__name__, f.__defaults__, tuple(closure))
         instance.__kwdefaults__ = f.__kwdefaults__
         return instance

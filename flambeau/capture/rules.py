@@ -20,6 +20,7 @@ from typing import Any
 
 from flambeau.capture.kinds import ABSENT, IMMUTABLE, in_class, is_a
 from flambeau.capture.operators import Operators
+from flambeau.codegen.runtime.call_watch import CallWatch
 
 __all__ = ["Rules"]
 
@@ -41,10 +42,9 @@ class _Unknown(Exception):
 class Rules(Operators):
     """Rules for inspect, lru_cache, context variables and id."""
 
-    net: Callable[..., None] | None
-
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self.net: CallWatch | None = None  # which sees every function that begins
         self.variables: dict[contextvars.ContextVar[Any], Any] = {}  # those that the call sets, with what they were before
 
     def _aside(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -53,7 +53,17 @@ class Rules(Operators):
         try:
             return f(*args, **kwargs)
         finally:
-            sys.setprofile(self.net)
+            self.watch()
+
+    def watch(self) -> None:
+        """Have the net up again, as long as there is something to find out."""
+        if self.net is not None and self.reason is None:
+            self.net.begin()
+
+    def refuse(self, reason: str) -> None:
+        if self.net is not None and self.reason is None:
+            sys.setprofile(None)
+        super().refuse(reason)
 
     # ---- inspect
     def signature(self, f: FunctionType, of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
