@@ -1,9 +1,9 @@
 """Loops that share a kernel: a pass over programs which makes one nest of steps that hand elements to each other.
 
 A step joins one before it where it reads what that writes (a chain), and what both read is read once; what nobody else reads is
-not written any more, what others read still is (a fan). The steps are pointwise; the last one may be a row program (a reduction,
-a softmax, a norm), which then computes its elements. Stands on program.py and sharing.py, which makes the nest; used by
-passes.py.
+not written any more, what others read still is (a fan). The steps are pointwise; one may be a row program (a reduction, a
+softmax, a norm), which then computes its elements, and what is computed of those. Stands on program.py and sharing.py, which
+makes the nest; used by passes.py.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ class _Item:
     kernel: Kernel | None = None
 
     def __post_init__(self) -> None:
-        rows = any(m.is_row for m in self.members)  # which nothing joins from behind
-        self.makes = set() if rows else {p[:3] for m in self.members for p in m.written}
+        self.makes = {p[:3] for m in self.members for p in m.handed}
         self.takes = {p[:3] for m in self.members for p in m.taken}
 
 
@@ -106,9 +105,10 @@ def _accesses(step: Step) -> dict[int, list[Access]]:
 
 def _joined(first: _Item, second: _Item, program: Program, touched: dict[int, set[int]]) -> _Item | None:
     """Both as one item; None where they can't share a kernel."""
-    if len(first.members) + len(second.members) > MOST_STEPS:
+    together = [*first.members, *second.members]
+    if len(together) > MOST_STEPS or sum(m.is_row for m in together) > 1:
         return None
-    made = {p[:3]: p for m in first.members for p in m.written}
+    made = {p[:3]: p for m in first.members for p in m.handed}
     for m in second.members:
         for p in m.taken:
             handed = made.get(p[:3])

@@ -8,7 +8,7 @@ codegen.loops; used by fusion.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from flambeau.codegen.loops.schedule import lay
 from flambeau.codegen.plan import SCRATCH, Loops, Phase, elementwise
 from flambeau.codegen.programs.program import FRESH, Address, Program, Step
 from flambeau.ir.functions import expand
-from flambeau.ir.loops import Loop, Nest, Row, combined, element, number
+from flambeau.ir.loops import Loop, Nest, Row, combined, element, number, stored
 from flambeau.ir.scalar import Expr, cast, compute_dtype, leaves_of, substitute, through_memory, topological
 
 MOST_OPERANDS = 24  # of a kernel
@@ -62,6 +62,14 @@ class Member:
     @property
     def read(self) -> list[Place]:
         return self.places[len(self.nest.outputs) :]
+
+    @property
+    def handed(self) -> list[Place]:
+        """What it may hand on: what it writes; of a row program, what its last loop over elements does."""
+        if not self.is_row:
+            return self.written
+        at = _last_loop(self.nest.stages)
+        return [] if at is None else [self.written[j] for j, _ in self.nest.stages[at].stores]
 
     @property
     def taken(self) -> list[Place]:
@@ -202,7 +210,7 @@ def _split(axes: list[int], sizes: tuple[int, ...], cuts: list[int]) -> list[tup
 
 
 def kernel_of(members: list[Member], program: Program, touched: dict[int, set[int]]) -> Kernel | None:
-    """The kernel that members share, the last of which may be a row program; None if there is none that surely gives their bits.
+    """The kernel that members share, one of which may be a row program; None if there is none that surely gives their bits.
 
     touched: by buffer, the numbers of the steps that touch it.
     """
@@ -214,12 +222,14 @@ def kernel_of(members: list[Member], program: Program, touched: dict[int, set[in
     scalars: list[tuple[str, DType]] = []
     numbers: list[Any] = []
     stages: tuple[Loop | Row, ...] = ()
+    by_row: list[Place] = []
+    row = None
     for m in members:
         replaced = {}
         for k, place in enumerate(m.read):
             value = values.get(place)
             if value is None:
-                if any(_meet(place, other, m.sizes) for other in stores):
+                if any(_meet(place, other, m.sizes) for other in (*stores, *by_row)):
                     return None
                 value = inputs.setdefault(place, element(len(inputs), place.dtype))
             elif m.is_row and not _is_quick(value, element(k, place.dtype), m.nest):
@@ -230,16 +240,20 @@ def kernel_of(members: list[Member], program: Program, touched: dict[int, set[in
         scalars += m.nest.scalars
         numbers += m.step.numbers
         if m.is_row:
+            row, by_row = m, m.written
             stages = tuple(_replaced(stage, replaced) for stage in m.nest.stages)
-            if any(_meet(place, other, m.sizes) for place in m.written for other in (*stores, *inputs)):
+            if any(_meet(place, other, m.sizes) for place in by_row for other in (*stores, *inputs)):
                 return None
             folded = tuple(e for stage in stages for fold in getattr(stage, "folds", ()) for e in fold.lift)
             computed.append((m, tuple(e for stage in stages for _, e in stage.stores), folded))
+            for j, e in stages[_last_loop(stages) or 0].stores if m.handed else ():
+                values[by_row[j]] = through_memory(cast(e, compute_dtype(by_row[j].dtype)), by_row[j].dtype)
             continue
         roots = []
         for j, e in m.nest.stages[0].stores:
             place = m.written[j]
-            if any(place != other and _meet(place, other, m.sizes) for other in (*stores, *inputs)):
+            same = place if row is None else None
+            if any(other != same and _meet(place, other, m.sizes) for other in (*stores, *inputs, *by_row)):
                 return None
             roots.append((place, substitute(cast(e, compute_dtype(place.dtype)), replaced)))
         for place, root in roots:
@@ -250,13 +264,14 @@ def kernel_of(members: list[Member], program: Program, touched: dict[int, set[in
         buffer = program.buffers[place.buffer]
         return buffer.kind != FRESH or buffer.content is not None or not touched[place.buffer] <= own
 
-    last = members[-1]
     kept = {place: root for place, root in stores.items() if needed(place)}
-    written = [*(last.written if last.is_row else ()), *kept]
+    at = _last_loop(stages)
+    if row is not None:
+        stages, by_row = _without(stages, by_row, needed)
+    written = [*by_row, *kept]
     if not written or len(written) > 16 or len(written) + len(inputs) > MOST_OPERANDS or len(scalars) > MOST_SCALARS:
         return None
-    first = len(written) - len(kept)
-    made = _stages(stages, [(first + i, root) for i, root in enumerate(kept.values())])
+    made = _stages(stages, at, [(len(by_row) + i, root) for i, root in enumerate(kept.values())])
     used = set(leaves_of(*(e for stage in made or () for e in _roots(stage))))
     read = [place for place, e in inputs.items() if e in used]
     renamed = {inputs[place]: element(i, place.dtype) for i, place in enumerate(read)}
@@ -270,7 +285,7 @@ def kernel_of(members: list[Member], program: Program, touched: dict[int, set[in
         tuple(_replaced(stage, renamed) for stage in made),
         tuple(scalars),
     )
-    loops = _loops(nest, last, [*written, *read])
+    loops = _loops(nest, row or members[-1], [*written, *read])
     if not _same_bits(computed, loops, [*written, *read], inputs, values):
         return None
     return Kernel(loops, written, read, tuple(numbers), "".join(kind for kind, _ in scalars))
@@ -292,28 +307,44 @@ def _replaced(stage: Loop | Row, replacements: dict[Expr, Expr]) -> Loop | Row:
     return replace(stage, folds=folds, stores=stores)
 
 
-def _stages(stages: tuple[Loop | Row, ...], stores: list[tuple[int, Expr]]) -> tuple[Loop | Row, ...] | None:
-    """Those of a row program, whose last loop that only stores elements stores these, too; without any, a loop that does."""
+def _last_loop(stages: Sequence[Loop | Row]) -> int | None:
+    """Which stage of a row program is its last loop that only stores elements."""
+    found = [i for i, s in enumerate(stages) if isinstance(s, Loop) and s.stores and not s.folds]
+    return found[-1] if found else None
+
+
+def _without(
+    stages: tuple[Loop | Row, ...], written: list[Place], needed: Callable[[Place], bool]
+) -> tuple[tuple[Loop | Row, ...], list[Place]]:
+    """Stages and what they write without what nobody needs, nor a later stage reads."""
+    leaves = {str(x.value) for stage in stages for e in _roots(stage) for x in leaves_of(e)}
+    kept = [j for j, place in enumerate(written) if needed(place) or f"out{j}" in leaves]
+    moved = {stored(j, written[j].dtype): stored(i, written[j].dtype) for i, j in enumerate(kept)}
+    renamed = [_replaced(stage, moved) for stage in stages]
+    stages = tuple(replace(stage, stores=tuple((kept.index(j), e) for j, e in stage.stores if j in kept)) for stage in renamed)
+    return stages, [written[j] for j in kept]
+
+
+def _stages(stages: tuple[Loop | Row, ...], at: int | None, stores: list[tuple[int, Expr]]) -> tuple[Loop | Row, ...] | None:
+    """Those of a row program, whose loop `at` stores these, too; of none, a loop that does."""
     if not stages:
         return (Loop((), tuple(stores)),)
     if not stores:
         return stages
-    for i in reversed(range(len(stages))):
-        stage = stages[i]
-        if isinstance(stage, Loop) and stage.stores and not stage.folds:
-            return (*stages[:i], replace(stage, stores=(*stage.stores, *stores)), *stages[i + 1 :])
-    return None
+    if at is None:
+        return None
+    return (*stages[:at], replace(stages[at], stores=(*stages[at].stores, *stores)), *stages[at + 1 :])
 
 
-def _loops(nest: Nest, last: Member, places: list[Place]) -> Loops:
-    if not last.is_row:
-        return elementwise(nest, last.sizes, [p.strides for p in places])
-    kept, inner = ([d for d in range(len(last.sizes)) if last.inner[d] == along] for along in (False, True))
+def _loops(nest: Nest, over: Member, places: list[Place]) -> Loops:
+    if not over.is_row:
+        return elementwise(nest, over.sizes, [p.strides for p in places])
+    kept, inner = ([d for d in range(len(over.sizes)) if over.inner[d] == along] for along in (False, True))
     return Loops(
         nest,
-        tuple(last.sizes[d] for d in kept),
+        tuple(over.sizes[d] for d in kept),
         [tuple(p.strides[d] for d in kept) for p in places],
-        tuple(last.sizes[d] for d in inner),
+        tuple(over.sizes[d] for d in inner),
         [tuple(p.strides[d] for d in inner) for p in places],
     )
 
@@ -352,14 +383,15 @@ def _same_bits(
     classes = _classes(phases, operands)
     still = {e for place, e in inputs.items() if "0" in classes.get(place, ())}
     contracting = []
-    for m, stored, folded in computed:
+    pointwise = not any(m.is_row for m, _, _ in computed)
+    for m, elements, folded in computed:
         own, _ = lay(*m.step.plan.steps[0])
         contracts = _facts(m.nest).contracts
         if contracts:
-            contracting.append((stored, folded))
+            contracting.append((elements, folded))
         if m.is_row and not _same_order(own, phases):
             return False
-        if not computed[-1][0].is_row and phases[0].kernel.arguments[1].lanes != own[0].kernel.arguments[1].lanes:
+        if pointwise and phases[0].kernel.arguments[1].lanes != own[0].kernel.arguments[1].lanes:
             return False  # a transposition, which goes along other axes
         before = _classes(own, m.places)
         for place in set(m.places) & classes.keys():
@@ -370,9 +402,9 @@ def _same_bits(
     if not contracting:
         return True
     whole = _uses(dict.fromkeys(e for _, *roots in computed for part in roots for e in part), True)
-    for stored, folded in contracting:
-        ends = {_key(expand(e)) for e in stored} - {_key(expand(e)) for e in folded}
-        if any(whole[key] != count and key not in ends for key, count in _uses((*stored, *folded), False).items()):
+    for elements, folded in contracting:
+        ends = {_key(expand(e)) for e in elements} - {_key(expand(e)) for e in folded}
+        if any(whole[key] != count and key not in ends for key, count in _uses((*elements, *folded), False).items()):
             return False
     return True
 
@@ -410,7 +442,7 @@ def _same_order(own: Sequence[Phase], phases: Sequence[Phase]) -> bool:
 
 def _is_still(value: Expr, still: set[Expr]) -> bool:
     """Whether a value is the same along the innermost axis."""
-    return all(x in still or str(x.value)[0] == "s" for x in leaves_of(value))
+    return all(x in still or str(x.value)[0] == "s" or str(x.value)[:4] == "acc:" for x in leaves_of(value))
 
 
 def _key(node: Expr) -> Any:

@@ -174,6 +174,47 @@ def test_reductions_and_norms_compute_their_elements() -> None:
     assert kernels(replay) == 5  # a sum with a longer body would be added up in another order; tanh would be computed three times
 
 
+def test_what_is_computed_of_norms_is_computed_in_their_last_loop() -> None:
+    def fn(x: Any, y: Any, z: Any) -> Any:
+        return [
+            torch.relu(F.layer_norm(x + y, x.shape[-1:])) * z + x,
+            F.softmax(x * 3, -1) * y,
+            F.silu(F.group_norm(x.view(2, 4, -1), 2)),
+        ]
+
+    for shape in ((16, 100), (4, 1030)):
+        assert kernels(check(fn, randn(shape, shape, shape))) == 3
+
+    def seen(x: Any, y: Any) -> Any:
+        z = F.softmax(x, -1)
+        mean = y.mean(-1, keepdim=True)
+        w = F.log_softmax(y, -1)
+        w.mul_(x)
+        v = F.layer_norm(x, x.shape[-1:])
+        return [z * y, z.t() + 1, mean * 2, w + y, torch.exp(v), v, F.softmax(z, -1)]
+
+    check(seen, randn((40, 50), (40, 50)))
+
+
+def test_what_lies_elsewhere_in_a_row_program_s_result_is_read_after_it() -> None:
+    def fn(x: Any) -> Any:
+        z = F.softmax(x, -1)
+        return [z * z.t(), z[:, :1] + z]
+
+    check(fn, randn((40, 40)))
+
+
+def test_a_row_that_is_read_whole_is_not_overwritten_before() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        z = F.softmax(x, -1)
+        x.copy_(z * y)
+        z.add_(x)
+        y.copy_(F.layer_norm(y * 2, y.shape[-1:]))
+        return [z, x + 1]
+
+    check(fn, randn((16, 100), (16, 100)))
+
+
 def test_a_product_that_is_folded_and_used_elsewhere_keeps_its_uses() -> None:
     def fn(x: Any, y: Any) -> Any:
         z = x * 1.7
