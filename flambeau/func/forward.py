@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.base.tracebacks import api_boundary
 from flambeau.core.modes.modes import local
+from flambeau.core.modes.observing import transformed
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.func.gradients import split_aux, tensors_only, vjp
@@ -34,6 +35,7 @@ def moving() -> Iterator[None]:
 
 
 @api_boundary
+@transformed
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
     """(func(*primals), how that moves when the primals move along the tangents); with has_aux also func's second
     result.

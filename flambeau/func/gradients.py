@@ -10,6 +10,7 @@ from typing import Any
 from flambeau.base.tracebacks import api_boundary
 from flambeau.core.autograd.node import AccumulateGrad
 from flambeau.core.modes.modes import enable_grad, local
+from flambeau.core.modes.observing import transformed
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.levels import Wrapped
@@ -43,6 +44,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
     @functools.wraps(func)
     @api_boundary
+    @transformed
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         pullback = Pullback(func, args, argnums, kwargs)
         output, aux = pullback.output, None

@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.base.tracebacks import api_boundary
 from flambeau.core.modes.modes import inference_mode
+from flambeau.core.modes.observing import transformed
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.func.forward import pushed
@@ -58,6 +59,7 @@ def jacrev(
 
     @functools.wraps(func)
     @api_boundary
+    @transformed
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         given = chosen(args, argnums)
         real("jacrev", given)
@@ -105,6 +107,7 @@ def jacfwd(
 
     @functools.wraps(func)
     @api_boundary
+    @transformed
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         given = chosen(args, argnums)
 

@@ -13,6 +13,7 @@ from typing import Any
 from flambeau.base.geometry import wrap_dim
 from flambeau.base.rng import default_generator
 from flambeau.base.tracebacks import api_boundary
+from flambeau.core.modes.observing import transformed
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.transform.batched import Batch, Batched, add_batch_dim, remove_batch_dim
@@ -42,6 +43,7 @@ def vmap(
 
     @functools.wraps(func)
     @api_boundary
+    @transformed
     def mapped(*args: Any, **kwargs: Any) -> Any:
         size, dims, leaves, spec = _process_batched_inputs(in_dims, args, func)
 

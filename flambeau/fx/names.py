@@ -61,8 +61,9 @@ def public_functions() -> dict[Callable[..., Any], str]:
     for name, thing in [*vars(torch).items(), *vars(torch.namespace).items()]:
         if _is_function(thing) and not name.startswith("__"):
             found.setdefault(thing, special.get(name, f"torch.{name}"))
+    helpers = torch.nn.functional._HELPERS  # which the module uses, and no program knows
     for name, thing in vars(torch.nn.functional).items():
-        if _is_function(thing) and not name.startswith("__"):
+        if _is_function(thing) and not name.startswith("__") and thing not in helpers:
             found.setdefault(thing, _functional_name(name))
     for room in ("linalg", "fft", "special"):
         for name, thing in vars(getattr(torch, room)).items():

@@ -25,6 +25,7 @@ from flambeau._dynamo.segments.functions import applied
 from flambeau._dynamo.segments.places import places_of
 from flambeau._dynamo.segments.segment import Call, Path, Segment
 from flambeau._dynamo.segments.sizes import Looking, Recorded, SizeInt, ended, numel_of, plain, size_ints, size_of
+from flambeau._dynamo.segments.transforms import NotRecorded, recorded_transform
 from flambeau._dynamo.segments.values import Unrecordable, frozen
 from flambeau._subclasses.fake_tensor import FakeTensorConverter, FakeTensorMode
 from flambeau.base import device as devices
@@ -156,7 +157,7 @@ class Tracer(Observer):
         """What a function gives, recorded; call(args, kwargs) runs it on tensors without data."""
         segment, name = self.segment, function.__name__
         held_args, held_kwargs = frozen(args, self._number), frozen(kwargs, self._number)
-        given, named = self._fake(args), self._fake(kwargs)
+        given, named = self.fake(args), self.fake(kwargs)
         before = []
         if self.looking:
             given, named = plain(given), plain(named)
@@ -269,13 +270,14 @@ class Tracer(Observer):
         number = self.segment.number_of(tensor)
         return Recorded(self.segment, number) if number is not None and fakes.is_fake(tensor._layout) else tensor
 
-    def _fake(self, given: Any) -> Any:
+    def fake(self, given: Any) -> Any:
+        """Values with tensors without data in the place of tensors."""
         if isinstance(given, Tensor):
             return given if fakes.is_fake(given._layout) else self.mode.from_tensor(given)
         kind = given.__class__
         if kind in (list, tuple):
-            return kind([self._fake(x) for x in given])
-        return {key: self._fake(x) for key, x in given.items()} if kind is dict else given
+            return kind([self.fake(x) for x in given])
+        return {key: self.fake(x) for key, x in given.items()} if kind is dict else given
 
     def _check_outside(self, given: Any) -> None:
         """_Unseen if the call changed what a tensor from outside is, beside its values."""
@@ -350,6 +352,20 @@ class Tracer(Observer):
             folded(start, name, result, given, settings, places_of(sys._getframe(1)))
         return result
 
+    def transform(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What is transformed is in the graph by the operators that it computes by, if it can be."""
+        self._same_environment()
+        if not local.saved_tensors_hooks and not local.dispatch_modes and not self.looking:
+            try:
+                return recorded_transform(self, function, args, kwargs, sys._getframe(1))
+            except NotRecorded:
+                pass
+        self.set_aside()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            local.observer = self
+
     def alone_with(self, function: Callable[[], Any]) -> Any:
         """What a function gives whose calls are recorded to be looked at, and to be taken out; None if it can't be recorded."""
         with self.lock:
@@ -363,11 +379,11 @@ class Tracer(Observer):
 
     def number(self, tensor: Tensor) -> int:
         """The number of a tensor. Raises an exception if it can have none."""
-        local.observer = self.outer
+        before, local.observer = local.observer, self.outer
         try:
             return self._number(tensor)
         finally:
-            local.observer = self
+            local.observer = before
 
     def begin(self, name: str, given: Given | None = None) -> Callable[[], None] | None:
         """What a program calls a part of itself: an optimizer's step computes what no public function shows."""

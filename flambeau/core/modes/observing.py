@@ -9,14 +9,17 @@ Stands on core.modes.interception; used by flambeau.profiler, op_log, autograd's
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from flambeau.core.modes.interception import Attention, answered
 from flambeau.core.modes.modes import local, observed
 
-__all__ = ["Given", "Observer", "settle", "stretch"]
+__all__ = ["Given", "Observer", "settle", "stretch", "transformed"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Given(NamedTuple):
@@ -80,6 +83,10 @@ class Observer:
         """
         return answer() if self.outer is None else self.outer.higher_order(name, answer, function, given, settings)
 
+    def transform(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function that torch.func made by a transform is called: gives function(*args, **kwargs)."""
+        return function(*args, **kwargs) if self.outer is None else self.outer.transform(function, args, kwargs)
+
     def begin(self, name: str, given: Given | None = None) -> Callable[[], None] | None:
         """A stretch of the program begins, and what it says that it is given; gives what ends it."""
         return None if self.outer is None else self.outer.begin(name, given)
@@ -104,6 +111,18 @@ class Observer:
     def applies(self, node: Any, call: Callable[..., Any], *args: Any) -> Any:
         """The engine applies the node: gives call(*args)."""
         return call(*args) if self.outer is None else self.outer.applies(node, call, *args)
+
+
+def transformed(function: Function) -> Function:
+    """Decorator of functions that a transform made: this thread's observer, if one is on, is told of calls."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if observed.count and local.observer is not None:
+            return local.observer.transform(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
 
 
 def aside(name: str) -> Callable[[], None] | None:
