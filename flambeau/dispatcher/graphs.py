@@ -23,7 +23,7 @@ from flambeau.core.operator.publishing import OPERATORS
 from flambeau.core.tensor.storage import empty_without_memory
 from flambeau.core.tensor.tensor import Tensor, tensor_from
 from flambeau.dispatcher import builtin, builtin_schemas, replaced
-from flambeau.dispatcher.handlers import each_tensor, hand_over, shallow
+from flambeau.dispatcher.handlers import answers, each_tensor, hand_over, shallow
 from flambeau.dispatcher.schema import FunctionSchema
 from flambeau.dispatcher.schema_types import AnyType, ListType, TensorType
 
@@ -331,7 +331,7 @@ def _whole(x: Any, result: Any) -> Any:
         y is not x and y._storage is x._storage and y._layout is x._layout for y in each_tensor([result])
     ):
         return x
-    return hand_over(_detach(), (x,), {}) if x._index != WRITTEN else x
+    return hand_over(_detach(), (x,), {}) if x._index != WRITTEN and answers((x,), {}) else x
 
 
 @functools.cache

@@ -385,3 +385,22 @@ def test_whether_data_may_be_replaced():
     may = torch._has_compatible_shallow_copy_type
     assert may(x, torch.ones(4, dtype=torch.float64)) and may(torch.nn.Parameter(x), x)
     assert not (may(x, x.to_sparse()) or may(x.to_sparse(), x) or may(x, x.to("meta")))
+
+
+class Opened(Two):
+    """A pair whose operators give plain tensors: those of its first part."""
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return func(*pytree.tree_map(lambda x: x.a if isinstance(x, Opened) else x, args), **(kwargs or {}))
+
+
+@pytest.mark.parametrize("function", [torch.tanh, torch.sigmoid, torch.exp, lambda x: torch.softmax(x, 0)])
+def test_results_that_backward_needs_may_be_plain(function):
+    x = torch.linspace(-1, 1, 5)
+    opened, plain = Opened(x.clone(), x.clone()).requires_grad_(), x.clone().requires_grad_()
+    made = function(opened)
+    assert type(made) is torch.Tensor and made.requires_grad
+    made.square().sum().backward()
+    function(plain).square().sum().backward()
+    torch.testing.assert_close(opened.grad, plain.grad)
