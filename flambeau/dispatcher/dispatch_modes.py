@@ -193,6 +193,9 @@ def answer(function: FunctionType, own: Callable[..., Any], args: tuple[Any, ...
     """What a call of a public function gives while a mode is on; `own` is the function as it is without one."""
     stack = modes.local.dispatch_modes
     if stack and stack[-1]._before_composites is not None:
+        asked = overrides.overriding_arguments([*args, *kwargs.values()])
+        if asked and any(dispatching(type(x)) for x in asked):  # made of tensors that the tracer knows
+            return overrides.dispatch(function, args, kwargs, asked)
         return stack[-1]._before_composites(function, own, args, kwargs)
     if stack and stack[-1]._reads is not None and function.__name__ in _READING:
         stack[-1]._reads(function.__name__, [x for x in args if isinstance(x, Tensor)])
