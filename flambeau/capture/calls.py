@@ -62,6 +62,7 @@ __all__ = ["Calls"]
 _SIGNATURES = (inspect.signature, inspect.getfullargspec)
 _GETTERS = (operator.itemgetter, operator.attrgetter)
 _WITHOUT_GRADIENTS = torch.no_grad()(lambda: None).__code__  # and of other modes, as a decorator
+_UNDER_AUTOCAST = torch.autocast("cpu", enabled=False)(lambda: None).__code__
 _OF_FRAMES = {locals, globals, vars, dir, eval, exec, sys._getframe}
 
 
@@ -176,10 +177,13 @@ class Calls(Steps):
             within = getattr(f, "__wrapped__", None) if code.co_filename == SHORTENS_TRACEBACKS else None
             if type(within) is FunctionType and not is_trusted(within.__code__):
                 return self.call(self.reach(within), *args, **kwargs)
-            if code is _WITHOUT_GRADIENTS:
+            if code is _WITHOUT_GRADIENTS or code is _UNDER_AUTOCAST:
                 cells = dict(zip(code.co_freevars, f.__closure__ or (), strict=True))
                 for cell in cells.values():
                     self.guards.cell(cell, f"what {f.__qualname__} decorates")
+                if code is _UNDER_AUTOCAST:
+                    with self.context(self.reach(cells["self"].cell_contents)):
+                        return self.call(self.reach(cells["function"].cell_contents), *args, **kwargs)
                 made = cells["clone"].cell_contents
                 if type(getattr(made, "__self__", None)) in MODES:
                     with made():

@@ -6,10 +6,12 @@ Stands on attributes.py.
 from __future__ import annotations
 
 import collections
+import operator
 from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
+import flambeau as torch
 from flambeau.capture.attributes import Attributes
 from flambeau.capture.builtins import CONTAINERS, SCALARS
 from flambeau.capture.kinds import ABSENT, IMMUTABLE, MODES, SINGLE, TENSORS, in_class, is_a, is_made_by_class_statement
@@ -104,9 +106,18 @@ class Items(Attributes):
         self._pinned_class(o)
         if cls in MODES:
             if self.of_environment(o):
-                self.refuse(f"with a {cls.__qualname__} of the surroundings, which keeps what was before")
+                self.pin_mode(o)
             return o
         return _Context(self, o, enter, leave)
+
+    def pin_mode(self, o: Any) -> None:
+        """A context of the surroundings that changes the thread's modes: an autocast does by its options, and keeps nothing."""
+        if type(o) is not torch.autocast:
+            self.refuse(f"with a {type(o).__qualname__} of the surroundings, which keeps what was before")
+            return
+        options = operator.attrgetter("device", "fast_dtype", "_enabled", "_cache_enabled")
+        known = options(o)
+        self.guards.asked(lambda: options(o) == known, "the options of an autocast")
 
     # ---- what asks whether objects are the same
     def same(self, a: Any, b: Any) -> bool:

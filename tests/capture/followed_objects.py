@@ -47,6 +47,26 @@ def autocast() -> Made:
     return f, lambda: setattr(held, "dtype", torch.float16)
 
 
+def autocast_of_the_surroundings() -> Made:
+    context = torch.autocast("cpu", dtype=torch.bfloat16)
+
+    def f(x: Any) -> Any:
+        with context:
+            return x.view(1, 3) @ x.view(3, 1)
+
+    return f, lambda: setattr(context, "fast_dtype", torch.float16)
+
+
+def decorated_by_autocast() -> Made:
+    held = _held(k=2)
+
+    @torch.autocast("cpu", dtype=torch.bfloat16)
+    def inner(x: Any) -> Any:
+        return x.view(1, 3) @ x.view(3, 1) * held.k
+
+    return lambda x: inner(x), lambda: setattr(held, "k", 3)
+
+
 def decorated_by_a_mode_inside() -> Made:
     held = _held(k=2)
 
