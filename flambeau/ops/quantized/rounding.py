@@ -80,10 +80,10 @@ def numbers_of(input: Tensor, scale: Operand, zero_point: Operand):
     return (input - zero_point) * scale
 
 
-@pointwise(kind=lambda common: (float64, float32), name="_dequantized_by_kernel", **_INNER)
+@pointwise(kind=lambda common: (float32, float32), name="_dequantized_by_kernel", **_INNER)
 def numbers_in_kernel(input: Tensor, scale: Operand, less: Operand):
-    """What kernels of quantized tensors do: code * scale - (zero point * scale), as by a fused multiply-add."""
-    return input * scale - less
+    """What kernels of quantized tensors do: code * scale - (zero point * scale), by a fused multiply-add."""
+    return s.fma(input, scale, -less)
 
 
 def _combined(name: str, combine: Callable[[Any, Any], Any]) -> Any:
@@ -91,7 +91,7 @@ def _combined(name: str, combine: Callable[[Any, Any], Any]) -> Any:
     below `least` counts as that.
     """
 
-    @pointwise(kind=lambda common, result: (float64, result), name=name, **_INNER)
+    @pointwise(kind=lambda common, result: (float32, result), name=name, **_INNER)
     def codes(
         input: Tensor,
         other: Tensor,
@@ -106,12 +106,9 @@ def _combined(name: str, combine: Callable[[Any, Any], Any]) -> Any:
         high: Number = 255,
         result=None,
     ):
-        def single(x: Any) -> Any:
-            return s.cast(s.cast(x, float32), float64)
-
-        made = single(combine(single(input * scale - less), single(other * other_scale - other_less)))
+        made = combine(s.fma(input, scale, -less), s.fma(other, other_scale, -other_less))
         made = s.where(made < least, least, made)
-        return _held(s.round(single(made * inverse)) + zero_point, low, high, result)
+        return _held(s.round(made * inverse) + zero_point, low, high, result)
 
     return codes
 
