@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import flambeau as torch
 from flambeau.ops.quantized.conversion import _inverse, in_format, numbers_by_kernel, requantized, scale_and_less, with_quantizer
 from flambeau.ops.quantized.rounding import codes_of_product, codes_of_sum
@@ -62,10 +64,8 @@ def _two(name: str, function: Callable, kernel: Callable, relu: bool) -> dict[st
         _check_two(name, qa, qb)
         if qa.dtype is torch.qint32:
             return by_kernel(numbers(qa, qb), scale, zero_point, qa.dtype)
-        low, high = _range(zero_point, qa.dtype)
-        bounds = {"least": 0.0 if relu else -math.inf, "low": low, "high": high, "result": CODES[qa.dtype]}
-        factors = (*scale_and_less(qa), *scale_and_less(qb), _inverse(scale))
-        made = in_format(kernel(codes(qa), codes(qb), *factors, zero_point=zero_point, **bounds))
+        bounds = {"zero_point": zero_point, "result": CODES[qa.dtype]}
+        made = in_format(kernel(qa, qb, scale, relu, *_range(zero_point, qa.dtype), **bounds))
         return wrapped(made, PerTensor(float(scale), int(zero_point)), qa.dtype)
 
     def out(qa: Any, qb: Any, out: Any) -> Any:
@@ -73,6 +73,21 @@ def _two(name: str, function: Callable, kernel: Callable, relu: bool) -> dict[st
 
     full = name + ("_relu" if relu else "")
     return {full: operator, f"{full}.out": out, f"{full}_out": out}
+
+
+def _sum(qa: Any, qb: Any, scale: float, relu: bool, low: int, high: int, **more: Any) -> Any:
+    factors = (*scale_and_less(qa), *scale_and_less(qb), _inverse(scale))
+    return codes_of_sum(codes(qa), codes(qb), *factors, least=0.0 if relu else -math.inf, low=low, high=high, **more)
+
+
+def _product(qa: Any, qb: Any, scale: float, relu: bool, low: int, high: int, zero_point: int, **more: Any) -> Any:
+    factor = scale_and_less(qa)[0] * scale_and_less(qb)[0]
+    with np.errstate(all="ignore"):
+        factor = float(np.float32(np.float32(factor) * np.float32(_inverse(scale))))
+    low = max(low, zero_point) if relu else low
+    odd = low if zero_point >= 0 else high  # the least int32 and a negative number are a great one
+    zeros = qa.q_zero_point(), qb.q_zero_point()
+    return codes_of_product(codes(qa), codes(qb), *zeros, factor, zero_point=zero_point, odd=odd, low=low, high=high, **more)
 
 
 def _written(out: Any, numbers: Any, kernel: bool = False) -> Any:
@@ -257,7 +272,7 @@ def _table() -> dict[str, Any]:
         "max_pool2d": lambda x, *args: F.max_pool2d(x, *args),
     }
     for relu in (False, True):
-        for name, function, kernel in (("add", torch.add, codes_of_sum), ("mul", torch.mul, codes_of_product)):
+        for name, function, kernel in (("add", torch.add, _sum), ("mul", torch.mul, _product)):
             made |= _two(name, function, kernel, relu)
         for name, with_number in (("add", _plus), ("mul", _times)):
             made |= _with_number(name, with_number, relu)

@@ -205,6 +205,25 @@ def test_biases_half_way_between_integers():
             assert np.array_equal(made.int_repr().flatten().numpy(), wanted[single])
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
+@pytest.mark.parametrize("scales", [(0.1, 0.05, 0.07), (0.013, 1.7, 0.5), (1e30, 1e30, 0.02), (0.1, 0.1, 0.0)])
+def test_products_of_two_tensors_are_products_of_integers(dtype, scales):
+    """Of all pairs; by one factor, and what is no int32 counts as the least one, to which the zero point is added."""
+    less, low = (0, 0) if dtype is torch.uint8 else (128, -128)
+    zeros = 60 - less, 3 - less, 30 - less
+    every = torch.arange(256, dtype=torch.uint8).view(dtype)
+    a, b = every.repeat_interleave(256), every.repeat(256)
+    x, y = (torch._make_per_tensor_quantized_tensor(v, s, z) for v, s, z in zip((a, b), scales, zeros, strict=False))
+    products = ((a.int() - zeros[0]) * (b.int() - zeros[1])).numpy().astype(np.float32)
+    first, second, third = (np.float32(scale) for scale in scales)
+    with np.errstate(all="ignore"):
+        steps = np.rint(products * (first * second * (np.float32(1) / third)))
+    whole = np.where(np.abs(steps) < 2**31, steps, -(2.0**31)).astype(np.int64) + zeros[2]
+    wanted = np.clip((whole + 2**31) % 2**32 - 2**31, low, low + 255)
+    assert np.array_equal(q.mul(x, y, scales[2], zeros[2]).int_repr().numpy(), wanted)
+    assert np.array_equal(q.mul_relu(x, y, scales[2], zeros[2]).int_repr().numpy(), np.maximum(wanted, zeros[2]))
+
+
 def test_prelu_of_a_line_has_a_weight_for_each_element():
     x = torch._make_per_tensor_quantized_tensor(torch.tensor([0, 60, 120], dtype=torch.uint8), 0.1, 60)
     w = torch._make_per_tensor_quantized_tensor(torch.tensor([1, 2, 3], dtype=torch.uint8), 0.25, 0)

@@ -5,7 +5,6 @@ Stands on core.operator.variants; used by ops.quantized.conversion.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from flambeau.base.dtype import float32, float64
@@ -19,9 +18,13 @@ __all__ = ["codes_in_float", "codes_of", "codes_of_kernel", "numbers_in_kernel",
 _INNER: dict[str, Any] = {"method": False, "function": False, "inplace": False, "out": False, "differentiable": False}
 
 
+def _within(steps: Any, low: Any, high: Any) -> Any:
+    return s.where(steps <= low, low, s.where(steps < high, steps, high))
+
+
 def _held(steps: Any, low: Any, high: Any, result: Any) -> Any:
     """Steps held to a range, as integers; a NaN counts as the greatest."""
-    return s.cast(s.where(steps <= low, low, s.where(steps < high, steps, high)), result)
+    return s.cast(_within(steps, low, high), result)
 
 
 def _counted(steps: Any, limit: Any, odd: Any, low: Any, high: Any, result: Any) -> Any:
@@ -86,32 +89,44 @@ def numbers_in_kernel(input: Tensor, scale: Operand, less: Operand):
     return s.fma(input, scale, -less)
 
 
-def _combined(name: str, combine: Callable[[Any, Any], Any]) -> Any:
-    """What kernels of two quantized tensors do: their numbers, as `numbers_in_kernel` has them, combined and rounded. What is
-    below `least` counts as that.
+@pointwise(kind=lambda common, result: (float32, result), name="_quantized_sum", **_INNER)
+def codes_of_sum(
+    input: Tensor,
+    other: Tensor,
+    scale: Operand,
+    less: Operand,
+    other_scale: Operand,
+    other_less: Operand,
+    inverse: Operand,
+    zero_point: Number = 0,
+    least: Number = 0,
+    low: Number = 0,
+    high: Number = 255,
+    result=None,
+):
+    """What the kernel of two quantized tensors' sum does: their numbers, as `numbers_in_kernel` has them, added and rounded. What
+    is below `least` counts as that.
     """
-
-    @pointwise(kind=lambda common, result: (float32, result), name=name, **_INNER)
-    def codes(
-        input: Tensor,
-        other: Tensor,
-        scale: Operand,
-        less: Operand,
-        other_scale: Operand,
-        other_less: Operand,
-        inverse: Operand,
-        zero_point: Number = 0,
-        least: Number = 0,
-        low: Number = 0,
-        high: Number = 255,
-        result=None,
-    ):
-        made = combine(s.fma(input, scale, -less), s.fma(other, other_scale, -other_less))
-        made = s.where(made < least, least, made)
-        return _held(s.round(made * inverse) + zero_point, low, high, result)
-
-    return codes
+    made = s.fma(input, scale, -less) + s.fma(other, other_scale, -other_less)
+    made = s.where(made < least, least, made)
+    return _held(s.round(made * inverse) + zero_point, low, high, result)
 
 
-codes_of_sum = _combined("_quantized_sum", lambda a, b: a + b)
-codes_of_product = _combined("_quantized_product", lambda a, b: a * b)
+@pointwise(kind=lambda common, result: (float32, result), name="_quantized_product", **_INNER)
+def codes_of_product(
+    input: Tensor,
+    other: Tensor,
+    less: Operand,
+    other_less: Operand,
+    factor: Operand,
+    zero_point: Number = 0,
+    odd: Number = 0,
+    low: Number = 0,
+    high: Number = 255,
+    result=None,
+):
+    """What the kernel of two quantized tensors' product does: the integers without their zero points are multiplied, and that,
+    which is exact, by one factor. NaNs and what is no int32 count as `odd`.
+    """
+    steps = s.round((input - less) * (other - other_less) * factor)
+    return s.cast(s.where(abs(steps) < 2.0**31, _within(steps + zero_point, low, high), odd), result)
