@@ -54,8 +54,12 @@ def _rounded(
 
 def _steps(b: Builder, x: Value, scale: Any, zero_point: Any, axis: int | None, low: int, high: int) -> Value:
     """The same in floats."""
-    steps = b.op("Round", b.op("Div", x, _along(b, scale, x.rank, axis)))
-    return b.op("Clip", b.op("Add", steps, _along(b, zero_point, x.rank, axis)), low, high)
+    steps, zero = b.op("Div", x, _along(b, scale, x.rank, axis)), _along(b, zero_point, x.rank, axis)
+    if isinstance(zero_point, Value) and zero_point.dtype is not None and zero_point.dtype.is_floating_point:
+        whole = b.op("Round", b.op("Add", steps, zero))  # zero points that needn't be whole are part of what is rounded
+    else:
+        whole = b.op("Add", b.op("Round", steps), zero)
+    return b.op("Clip", whole, low, high)
 
 
 def _numbers(b: Builder, x: Value, scale: Any, zero_point: Any, axis: int | None, dtype: torch.dtype) -> Value:
