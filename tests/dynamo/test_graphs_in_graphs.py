@@ -161,6 +161,12 @@ def both(x: Any, w: Any) -> Any:
     return a * sign + b
 
 
+def without_grad(x: Any, w: Any) -> Any:
+    with torch.no_grad():
+        y = checkpoint(lambda a: a.sin(), x, use_reentrant=False)
+    return y * w * x
+
+
 def through(x: Any, w: Any) -> Any:
     a, b = Through.apply(x * 3, w)
     return a * b
@@ -181,6 +187,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], int, list[str]]] = {
     "nested": (nested, 1, ["tag_activation_checkpoint"]),
     "blocks": (in_blocks, 1, ["tag_activation_checkpoint"]),
     "wrap": (wrapped, 1, ["wrap"]),
+    "without grad mode": (without_grad, 1, ["tag_activation_checkpoint"]),
 }  # fmt: skip
 
 

@@ -63,8 +63,6 @@ def fold(
     """The calls since `start` are one of torch.ops.higher_order's operator, given bodies and the values with these numbers."""
     segment = start.segment
     del segment.calls[start.at :]
-    if not segment.calls:
-        segment.grad = start.grad  # if it began within
     args = ("tuple", *[(BODY, body) for body in bodies], *[("value", number) for number in inputs])
     made = tuple([((at,), number) for at, number in enumerate(results)])
     segment.add(Call(getattr(torch.ops.higher_order, name), args, frozen(settings, int), made, start.grad, places))

@@ -70,9 +70,9 @@ def _follow_grad_mode(start: Start, segment: Segment) -> None:
     calls = segment.calls[start.at :]
     if any(call.grad for call in calls) or any(segment.requires_grad(number) for number in used(calls, set())):
         return
-    segment.calls[start.at :] = [call._replace(grad=True) for call in calls]
-    if not start.at:
-        segment.grad = True
+    del segment.calls[start.at :]
+    segment.begins(True)
+    segment.calls += [call._replace(grad=True) for call in calls]
 
 
 def _among(value: Any, tensors: Any) -> bool:

@@ -181,10 +181,14 @@ class Segment:
         known = self._known[id(tensor)] = _Known(weakref.ref(tensor), number)
         self._made.append(known)
 
+    def begins(self, grad: bool) -> None:
+        """The first call is under this grad mode, if there is none yet."""
+        if self._follows and not self.calls:
+            self.grad = grad
+
     def add(self, call: Call) -> None:
         """One more call."""
-        if self._follows and not self.calls:
-            self.grad = call.grad
+        self.begins(call.grad)
         now = environment.current()
         self.calls.append(call if now == self.environment else call._replace(environment=now))
 

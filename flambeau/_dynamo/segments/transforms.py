@@ -63,8 +63,7 @@ class _Operators(TorchDispatchMode):
     def add(self, function: Callable[..., Any], held: Any, made: Any) -> None:
         """One more call."""
         start, segment = self.start, self.tracer.segment
-        if not segment.calls:
-            segment.grad = start.grad
+        segment.begins(start.grad)
         state = None if start.environment == segment.environment else start.environment
         segment.calls.append(Call(function, held[0], held[1], made, start.grad, self.places, state))
 
