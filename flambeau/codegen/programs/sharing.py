@@ -28,6 +28,7 @@ from flambeau.ir.scalar import Expr, cast, compute_dtype, leaves_of, substitute,
 MOST_OPERANDS = 24  # of a kernel
 MOST_SCALARS = 31  # as launches have
 LONGEST = 1500  # instructions of a kernel
+SHORT_ROW = 64  # elements, below which it costs more to compute them in a row program than to read what is written anyway
 
 
 class Place(NamedTuple):
@@ -223,7 +224,7 @@ def kernel_of(members: list[Member], program: Program, touched: dict[int, set[in
     numbers: list[Any] = []
     stages: tuple[Loop | Row, ...] = ()
     by_row: list[Place] = []
-    row = None
+    row, before = None, set[Place]()  # what was written before it
     for m in members:
         replaced = {}
         for k, place in enumerate(m.read):
@@ -240,7 +241,7 @@ def kernel_of(members: list[Member], program: Program, touched: dict[int, set[in
         scalars += m.nest.scalars
         numbers += m.step.numbers
         if m.is_row:
-            row, by_row = m, m.written
+            row, by_row, before = m, m.written, set(stores)
             stages = tuple(_replaced(stage, replaced) for stage in m.nest.stages)
             if any(_meet(place, other, m.sizes) for place in by_row for other in (*stores, *inputs)):
                 return None
@@ -267,6 +268,8 @@ def kernel_of(members: list[Member], program: Program, touched: dict[int, set[in
     kept = {place: root for place, root in stores.items() if needed(place)}
     at = _last_loop(stages)
     if row is not None:
+        if before & kept.keys() and math.prod(n for n, along in zip(row.sizes, row.inner) if along) < SHORT_ROW:
+            return None
         stages, by_row = _without(stages, by_row, needed)
     written = [*by_row, *kept]
     if not written or len(written) > 16 or len(written) + len(inputs) > MOST_OPERANDS or len(scalars) > MOST_SCALARS:
