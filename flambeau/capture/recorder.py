@@ -9,6 +9,7 @@ the hooks.
 from __future__ import annotations
 
 import builtins
+import collections
 import enum
 import functools
 import gc
@@ -37,6 +38,7 @@ from flambeau.codegen.runtime.call_watch import CallWatch
 __all__ = ["Recorder"]
 
 
+_OF_MODULES = {collections.namedtuple}  # look at the frame that calls them for its module alone, which instrumented code has
 _HASH_OF_MEMBERS = enum.Enum.__hash__.__code__  # that of their names, which stay
 
 
@@ -115,7 +117,7 @@ class Recorder(Calls):
                 self.refuse(f"{f.__qualname__} can't be followed: {source}")
                 return None
             named = (f.__globals__.get(name) for name in f.__code__.co_names)
-            if any(type(each) is FunctionType and looks_at_frames(each.__code__) for each in named):
+            if any(type(each) is FunctionType and looks_at_frames(each.__code__) and each not in _OF_MODULES for each in named):
                 self.refuse(f"{f.__qualname__} can't be followed: it calls what looks at frames")
                 return None
             try:

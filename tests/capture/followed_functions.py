@@ -16,6 +16,7 @@ from typing import Any
 
 import flambeau as torch
 from flambeau import nn
+from flambeau.utils._pytree import tree_flatten, tree_map
 from tests.capture.followed_objects import _Box
 
 Made = tuple[Any, Any]  # a function of one tensor, and a change
@@ -379,6 +380,17 @@ def matches() -> Made:
                 return x * 7
 
     return f, lambda: held.command[1].update(by=1.0)
+
+
+def trees() -> Made:
+    held = _held(tree={"a": [2.0, (3.0, None)], "b": (4.0,)})
+
+    def f(x: Any) -> Any:
+        made = tree_map(lambda k: x * k if k is not None else x, held.tree)
+        leaves, _ = tree_flatten(made)
+        return made, sum(leaves)
+
+    return f, lambda: held.tree["a"].append(5.0)
 
 
 def a_match_of_a_shape() -> Made:
