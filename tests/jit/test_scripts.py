@@ -29,7 +29,16 @@ def test_a_module_comes_back_within_another() -> None:
     assert made._orig_mod is module and type(made) is torch._dynamo.OptimizedModule and torch.compile(made)._orig_mod is module
     assert list(made.state_dict()) == ["_orig_mod.0.weight", "_orig_mod.0.bias"] and not made.training and len(made) == 1
     assert set(module.__dict__) == set(nn.Sequential().__dict__) and "0" not in dir(made) and "append" in dir(made)
-    assert torch.compile(nn.Linear) is nn.Linear
+
+
+def test_a_compiled_class_is_the_class() -> None:
+    class Own(nn.Linear):  # its calls are compiled from then on
+        pass
+
+    own, x = Own(2, 2), torch.ones(1, 2)
+    expected = own(x)
+    assert torch.compile(Own) is Own
+    assert all(torch.equal(own(x), expected) for _ in range(3))
 
 
 def test_attributes_of_a_compiled_module_are_those_of_the_one_within() -> None:
