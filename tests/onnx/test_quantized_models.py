@@ -145,6 +145,17 @@ def test_graphs_of_quantize_fx(convert: Callable[..., Any]) -> None:
     assert kinds(program)["QuantizeLinear"] >= 4 and "int8[5, 96]" in stored(program)
 
 
+def test_weights_rounded_as_a_whole_in_reference_modules() -> None:
+    torch.manual_seed(0)
+    x, model = torch.randn(2, 3, 6, 6), Plain().eval()
+    made = quantize_fx.prepare_fx(model, aq.QConfigMapping().set_global(aq.default_qconfig), (x,))
+    made(x)
+    model = quantize_fx.convert_to_reference_fx(made)
+    program = export(model, (x,))
+    within(program, model, (x,), 2 * float(model.last_scale_0))
+    assert "int8[5, 96]" in stored(program)
+
+
 def test_models_in_training_with_rounded_weights() -> None:
     model, x = prepared(train=True)
     with pytest.raises(torch.onnx.errors.OnnxExporterError, match="disable_observer"):

@@ -69,7 +69,7 @@ def quantized(weight: Any, qparams: dict[str, Any], decomposed: bool) -> Any:
         raise ValueError(f"Unsupported dtype and qscheme: {dtype}, {scheme}")
     if not decomposed:
         if scheme is torch.per_tensor_affine:
-            return torch.quantize_per_tensor(weight, scale.item(), int(zero_point.item()), dtype)
+            return torch.quantize_per_tensor(weight, scale, zero_point, dtype)
         return torch.quantize_per_channel(weight, scale, zero_point, axis, dtype)
     from flambeau.ao.quantization.utils import to_underlying_dtype
 
