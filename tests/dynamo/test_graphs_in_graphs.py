@@ -392,3 +392,20 @@ def test_copies() -> None:
     torch.compile(checkpointed, backend=lambda gm, inputs: graphs.append(gm) or gm.forward)(torch.ones(2, 2), torch.ones(2, 2))
     made = copy.deepcopy(graphs[0])
     assert made.code == graphs[0].code and made.wrap_body_0.code == graphs[0].wrap_body_0.code
+
+
+def test_nodes_know_which_calls_they_are_in() -> None:
+    graphs: list[Any] = []
+    x = torch.ones(2, 2)
+    f = torch.compile(
+        lambda x: HIGHER.wrap(lambda y: HIGHER.wrap(lambda z: z.sin(), y).cos(), x),
+        backend=lambda gm, _: graphs.append(gm) or gm.forward,
+    )
+    f(x)
+    inner = graphs[0].wrap_body_0
+    stacks = [
+        [name for name, _ in n.meta["source_fn_stack"]]
+        for gm in (inner.wrap_body_0, inner)
+        for n in gm.graph.find_nodes(op="call_method")
+    ]
+    assert stacks == [["wrap", "wrap", "sin"], ["wrap", "cos"]]

@@ -134,6 +134,14 @@ class _Building:
         self.inner[place] = inner, body
         return self.graph.get_attr(place)
 
+    def stand_within(self, functions: list[Any]) -> None:
+        """Note at the nodes which calls, from without, they are in."""
+        for node in self.graph.nodes:
+            if "source_fn_stack" in node.meta:
+                node.meta["source_fn_stack"] = [*functions, *node.meta["source_fn_stack"]]
+        for inner, _ in self.inner.values():
+            inner.stand_within(functions)
+
     def module(self) -> fx.GraphModule:
         """The graph, and those within, as a module."""
         root = torch.nn.Module()
@@ -244,6 +252,9 @@ class _Building:
         kind, target, args = spelled(call.function, call.places, args)
         node = graph.create_node(kind, target, args, kwargs)
         _describe(node, call.places, sources)
+        for given in args:
+            if isinstance(given, fx.Node) and given.target in self.inner:
+                self.inner[str(given.target)][0].stand_within(node.meta["source_fn_stack"])
         names = stored_names(call.places)
         parts: dict[tuple[int, ...], fx.Node] = {(): node}
         for path, number in call.made:
