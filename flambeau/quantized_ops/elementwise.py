@@ -56,7 +56,6 @@ def _two(name: str, function: Callable, kernel: Callable, relu: bool) -> dict[st
     """An operator of two tensors, one kernel, and its form that writes to a third, with that one's quantizer."""
 
     def numbers(qa: Any, qb: Any) -> Any:
-        _check_two(name, qa, qb)
         made = function(numbers_by_kernel(qa), numbers_by_kernel(qb))
         return made.relu() if relu else made
 
@@ -69,7 +68,12 @@ def _two(name: str, function: Callable, kernel: Callable, relu: bool) -> dict[st
         return wrapped(made, PerTensor(float(scale), int(zero_point)), qa.dtype)
 
     def out(qa: Any, qb: Any, out: Any) -> Any:
-        return _written(out, numbers(qa, qb), kernel=True)
+        if out.dtype is not qa.dtype:
+            raise RuntimeError(
+                "It is currently not supported to specify a dtype that doesn't match the input tensor's dtype via "
+                f"empty_like.  Specified: c10::{qa.dtype.c_name} Input tensor's dtype: c10::{out.dtype.c_name}"
+            )
+        return _stored(out, operator(qa, qb, out.q_scale(), out.q_zero_point()))
 
     full = name + ("_relu" if relu else "")
     return {full: operator, f"{full}.out": out, f"{full}_out": out}
@@ -90,10 +94,14 @@ def _product(qa: Any, qb: Any, scale: float, relu: bool, low: int, high: int, ze
     return codes_of_product(codes(qa), codes(qb), *zeros, factor, zero_point=zero_point, odd=odd, low=low, high=high, **more)
 
 
-def _written(out: Any, numbers: Any, kernel: bool = False) -> Any:
-    if out.shape != numbers.shape:
-        out.resize_(numbers.shape)
-    codes(out).copy_(codes(requantized(out, numbers, kernel)))  # type: ignore[attr-defined]
+def _written(out: Any, numbers: Any) -> Any:
+    return _stored(out, requantized(out, numbers))
+
+
+def _stored(out: Any, made: Any) -> Any:
+    if out.shape != made.shape:
+        out.resize_(made.shape)
+    codes(out).copy_(codes(made))  # type: ignore[attr-defined]
     return out
 
 

@@ -222,6 +222,10 @@ def test_products_of_two_tensors_are_products_of_integers(dtype, scales):
     wanted = np.clip((whole + 2**31) % 2**32 - 2**31, low, low + 255)
     assert np.array_equal(q.mul(x, y, scales[2], zeros[2]).int_repr().numpy(), wanted)
     assert np.array_equal(q.mul_relu(x, y, scales[2], zeros[2]).int_repr().numpy(), np.maximum(wanted, zeros[2]))
+    third = torch._make_per_tensor_quantized_tensor(torch.zeros(1, dtype=dtype), scales[2], zeros[2])
+    assert q.mul_out(x, y, third) is third and np.array_equal(third.int_repr().numpy(), wanted)
+    with pytest.raises(RuntimeError, match="doesn't match the input tensor's dtype"):
+        q.mul_out(x, y, torch.quantize_per_tensor(torch.ones(3), 1.0, 0, torch.qint32))
 
 
 def test_prelu_of_a_line_has_a_weight_for_each_element():
