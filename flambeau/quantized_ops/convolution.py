@@ -78,6 +78,8 @@ def _product(x: Any, packed: ConvParams, result: str, scalars: Any) -> Any:
     w, key = packed.rows, (result, x._layout)
     kept = packed.geometries.get(key)
     if kept is None:
+        if x.dim() == 3 and packed.dims == 2 and packed.weight.shape[2] == 1:
+            return _product(x, packed.along_one, result, scalars)
         geometry, sizes = _geometry(x, packed)
         dtype = CODES[torch.quint8] if result == "codes" else float32
         kept = geometry, Layout.contiguous((x.shape[0], *sizes, w.columns * w.groups), dtype, x._layout.device)

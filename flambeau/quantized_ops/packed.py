@@ -6,6 +6,7 @@ the sums of its rows. Stands on ops.quantized; used by the other modules of this
 
 from __future__ import annotations
 
+import copyreg
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -31,6 +32,21 @@ class PackedParams:
     def unpack(self) -> Any:
         """(weight, bias)."""
         return _copied(self.weight), self._bias
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # type: ignore[override]  # what isinstance and pickles are told, as in PyTorch
+        return torch.ScriptObject
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return copyreg.__newobj__, (torch.ScriptObject,), self.__getstate__()  # type: ignore[attr-defined]
+
+    def __getstate__(self) -> Any:
+        """The state and the name of the class of C++, as PyTorch has them; `states` reads them."""
+        return self.state(), self._type()
+
+    def state(self) -> Any:
+        """What files have of it, as PyTorch's do."""
+        return self.unpack()
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self  # its weight doesn't change, and copies share their bias in PyTorch
@@ -91,9 +107,6 @@ class LinearParams(PackedParams):
         """The bias, or None."""
         return self._bias
 
-    def __reduce__(self) -> Any:
-        return LinearParams, (self.weight, self._bias)
-
     @kept
     def rows(self) -> Weights:
         """What kernels read."""
@@ -117,9 +130,6 @@ class HalfLinearParams(PackedParams):
     def bias(self) -> Any:
         """The bias, or None."""
         return self._bias
-
-    def __reduce__(self) -> Any:
-        return HalfLinearParams, (self.weight.to(torch.float32), self._bias)
 
 
 class ConvParams(PackedParams):
@@ -172,9 +182,20 @@ class ConvParams(PackedParams):
         """1 if the convolution is a transposed one, else 0."""
         return int(self._transposed)
 
-    def __reduce__(self) -> Any:
-        numbers = (self._stride, self._padding, self._dilation, self._groups, self._output_padding, self._transposed)
-        return ConvParams, (self.dims, self.weight, self._bias, *numbers)
+    @kept
+    def along_one(self) -> ConvParams:
+        """The same for one dimension: files have such a convolution as one of two."""
+        ends = [each[1:] for each in (self._stride, self._padding, self._dilation)]
+        weight, more = self.weight.squeeze(2), (self._output_padding[1:], self._transposed)
+        return ConvParams(1, weight, self._bias, ends[0], ends[1], ends[2], self._groups, *more)
+
+    def state(self) -> Any:
+        """Version 2: the numbers in a vector, the weight, the bias. A convolution of one dimension is one of two."""
+        one, none = ([1], [0]) if self.dims == 1 else ([], [])
+        numbers = [len(one) + self.dims, *one, *self._stride, *none, *self._padding, *one, *self._dilation]
+        numbers += [*none, *self._output_padding, self._groups, int(self._transposed)]
+        weight = self.weight.unsqueeze(2) if one else self.weight
+        return "2", [torch.tensor(numbers, dtype=torch.int16), weight], [self._bias]
 
     @property
     def channels(self) -> int:
@@ -233,8 +254,9 @@ class EmbeddingParams(PackedParams):
         """The version of the format."""
         return 1
 
-    def __reduce__(self) -> Any:
-        return EmbeddingParams, (self.weight,)
+    def state(self) -> Any:
+        """The version, the table, and how many bits its integers have."""
+        return self.version(), [self.weight], [], [self.bit_rate()]
 
 
 class CellParams(PackedParams):
@@ -245,5 +267,9 @@ class CellParams(PackedParams):
     def __init__(self, ih: Any, hh: Any, bias_ih: Any, bias_hh: Any, reduce_range: bool) -> None:
         self.ih, self.hh, self.bias_ih, self.bias_hh, self.reduce_range = ih, hh, bias_ih, bias_hh, reduce_range
 
-    def __reduce__(self) -> Any:
-        return CellParams, (self.ih, self.hh, self.bias_ih, self.bias_hh, self.reduce_range)
+    def state(self) -> Any:
+        """The kind of the products, biases, whether ranges lack a bit, and the products."""
+        products = [self.ih, self.hh]
+        if isinstance(self.ih, HalfLinearParams):
+            return "quantized_fp16", [], [], [], products
+        return "quantized_dynamic", [self.bias_ih, self.bias_hh], [], [int(self.reduce_range)], products

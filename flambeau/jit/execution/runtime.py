@@ -42,6 +42,17 @@ class ScriptObject:
     def _type(self) -> ClassType:
         return self.script_type
 
+    def __setstate__(self, state: Any) -> None:
+        """Take over a copy's attributes, or become the packed weight of a file: its state and its class's name."""
+        if isinstance(state, dict):
+            self.__dict__.update(state)
+            return
+        from flambeau.quantized_ops.states import packed_of
+
+        made = packed_of(*state)
+        object.__setattr__(self, "__class__", type(made))
+        self.__dict__.update(vars(made))
+
     def __getattr__(self, name: str) -> Any:
         kind, values = self.__dict__.get("script_type"), self.__dict__.get("values", {})
         if name in values:

@@ -117,7 +117,9 @@ def _only_user(node: Node) -> Node | None:
 
 
 def _packed_weights(model: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(model).items() if "_packed_weight_" in name and hasattr(value, "unpack")}
+    return {
+        name: value for name, value in vars(model).items() if "_packed_weight_" in name and isinstance(value, torch.ScriptObject)
+    }
 
 
 def _save_packed(model: Any, destination: dict[str, Any], prefix: str, local_metadata: Any) -> None:
