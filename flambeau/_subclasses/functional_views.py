@@ -119,9 +119,18 @@ def _of_squeeze_dims(base: torch.Tensor, written: torch.Tensor, given: list[Any]
 def _of_expand(base: torch.Tensor, written: torch.Tensor, given: list[Any], at: int) -> Any:
     lead = written.dim() - base.dim()
     dims = [*range(lead), *(d + lead for d, n in enumerate(base.shape) if n == 1 and written.shape[d + lead] != 1)]
-    if dims:
-        written = _aten.sum.dim_IntList(written, dims, True)
-    return _aten.view.default(written, list(base.shape)) if lead else written
+    if not dims:
+        return _aten.view.default(written, list(base.shape)) if lead else written
+    own = _aten.expand.default(base, list(written.shape))
+    both_nan = _aten.logical_and.default(_aten.isnan.default(written), _aten.isnan.default(own))
+    changed = _aten.logical_and.default(_aten.ne.Tensor(written, own), _aten.logical_not.default(both_nan))
+    # of the places that share memory a write changes one: no operator writes to several
+    some = _aten.any.dims(changed, dims, True)
+    made = _aten.sum.dim_IntList(
+        _aten.where.self(changed, written, _aten.zeros_like.default(written)), dims, True, dtype=base.dtype
+    )
+    shape = list(base.shape)
+    return _aten.where.self(_aten.view.default(some, shape), _aten.view.default(made, shape), base)
 
 
 @_inverse(_aten.detach.default)

@@ -182,3 +182,26 @@ def test_grad_mode_behind_inference_mode_that_ends_inside_autocast() -> None:
     with torch.no_grad():
         for made, wanted in zip(torch.compile(f, backend="eager")(torch.ones(2, 2)), f(torch.ones(2, 2)), strict=True):
             assert torch.equal(made, wanted) and made.requires_grad is wanted.requires_grad
+
+
+def test_writes_to_a_part_of_an_expanded_tensor() -> None:
+    def f(x: Any) -> Any:
+        y = x.expand(3, *x.shape)
+        y[0, 0].add_(5)
+        y[1, 2] = 7
+        return y
+
+    def g(x: Any) -> Any:
+        y = x.unsqueeze(1).expand(-1, 3)
+        y[:, 1].mul_(2)
+        return y + 1
+
+    for dtype in (torch.int64, torch.float32, torch.bool, torch.complex64):
+        for function in (f, g) if dtype is not torch.bool else (lambda x: x.expand(2, 6)[0].logical_not_(),):
+            x = torch.arange(6).to(dtype)
+            if dtype is torch.float32:
+                x[2], x[0] = float("nan"), float("inf")
+            mine, other = x.clone(), x.clone()
+            made, wanted = torch.compile(function, backend="aot_eager")(mine), function(other)
+            assert torch.equal(made.nan_to_num(), wanted.nan_to_num()) if dtype.is_floating_point else torch.equal(made, wanted)
+            assert torch.equal(mine.isnan(), other.isnan()) and torch.equal(mine[~mine.isnan()], other[~other.isnan()])
