@@ -52,10 +52,10 @@ class Improved:
 
     def take(self, wait: bool = False) -> Program | None:
         """The program, if its kernels are there; wait: until they are."""
-        missing = self._missing
-        while missing and (wait or missing[-1].begin().__class__ is int):
-            int(missing.pop())
-        if missing:
+        if wait:
+            for kernel in self._missing:
+                int(kernel)
+        elif any(kernel.begin().__class__ is not int for kernel in self._missing):
             return None
         program = self._program
         steps = [self._with_words(i, step, program.threads) for i, step in enumerate(program.steps)]
