@@ -131,7 +131,7 @@ def test_forks_while_others_compile_load_and_launch():
                 torch.empty(1, 0, i)
         def load():
             import importlib
-            for room in ("distributions", "sparse", "fx", "onnx", "hub", "profiler", "special", "vision_ops", "export"):
+            for room in ("distributions", "sparse", "hub", "profiler", "special"):  # few: a fork waits for what is being loaded
                 importlib.import_module("flambeau." + room)
         big = torch.ones(400, 400)
         def launch():
@@ -142,7 +142,7 @@ def test_forks_while_others_compile_load_and_launch():
         def child():
             x = torch.arange(2. + i).log1p().view(1, -1)
             F.softmax(x, 1); (x.t() @ x).tril().sum().item(); torch.empty(i + 1, 0, 77)
-            import flambeau.distributions, flambeau.fx
+            import flambeau.distributions, flambeau.hub
             assert (torch.ones(300, 300) @ torch.ones(300, 300)).sum() == 300 ** 3
         for i in range(8):
             time.sleep(random.random() / 5)  # in the middle of something

@@ -165,6 +165,14 @@ def test_a_graph_that_fails_leaves_no_block_open() -> None:
     with pytest.raises(KeyError):
         torch.compile(lambda x: x + 1, backend=failing)(torch.ones(2))
     assert not torch.is_autocast_enabled("cpu")
+    weight, x = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2)
+    found = []
+    for _ in range(2):
+        with torch.autocast("cpu", dtype=torch.bfloat16):  # whose casts last until the outermost block ends
+            found.append((x @ weight).sum().item())
+        with torch.no_grad():
+            weight.mul_(2)
+    assert found == [8, 16]
 
 
 def test_grad_mode_behind_inference_mode_that_ends_inside_autocast() -> None:

@@ -14,7 +14,7 @@ from flambeau.base import dtype as dtypes
 from flambeau.core.modes import modes
 from flambeau.core.modes.modes import local
 
-__all__ = ["blocks", "current", "restored", "switch", "switched"]
+__all__ = ["blocks", "current", "leave_autocast", "restored", "switch", "switched"]
 
 
 def current() -> tuple[Any, ...]:
@@ -65,6 +65,7 @@ def switched(wanted: tuple[Any, ...]) -> Iterator[None]:
 def restored(environment: tuple[Any, ...], grad: bool) -> Iterator[None]:
     """A block under that state, and in no mode below autograd."""
     before, before_grad, dispatch_modes = current(), local.grad, local.dispatch_modes
+    nesting = local.autocast_nesting
     _set(environment, before)
     local.grad, local.dispatch_modes = grad, []
     device = environment[-1]
@@ -74,7 +75,15 @@ def restored(environment: tuple[Any, ...], grad: bool) -> Iterator[None]:
     finally:
         local.dispatch_modes = dispatch_modes
         _set(before, current())  # a graph that failed has left its blocks open
+        leave_autocast(nesting)
         local.grad = before_grad
+
+
+def leave_autocast(nesting: int) -> None:
+    """Be in no more blocks of autocast than these: the casts of weights are forgotten with the outermost."""
+    while local.autocast_nesting > nesting:
+        if modes.autocast_decrement_nesting() == 0:
+            modes.clear_autocast_cache()
 
 
 def switch(wanted: tuple[Any, ...]) -> None:

@@ -23,6 +23,7 @@ from flambeau._dynamo.segments.sources import placeholder_name
 from flambeau._dynamo.segments.spelling import INPLACE, of_package, spelled, stored_names
 from flambeau._dynamo.segments.values import thawed
 from flambeau._subclasses.fake_tensor import FakeTensorConverter, FakeTensorMode
+from flambeau.core.modes.modes import local
 from flambeau.core.tensor.tensor import Tensor
 from flambeau.dispatcher.overloads import HigherOrderOperator
 from flambeau.fx.experimental.shape_env import ShapeEnv, Source
@@ -151,7 +152,7 @@ class _Building:
 
     def add_examples(self) -> None:
         """Give nodes the tensors without data that they stand for."""
-        grad, before = torch.is_grad_enabled(), environment.current()
+        grad, before, nesting = torch.is_grad_enabled(), environment.current(), local.autocast_nesting
         try:
             for node in self.graph.nodes:
                 if node.op in ("call_function", "call_method"):
@@ -160,6 +161,7 @@ class _Building:
                         node.meta["example_value"] = made
         finally:
             environment.switch(before)
+            environment.leave_autocast(nesting)
             torch.set_grad_enabled(grad)
 
     def _example(self, node: fx.Node) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from flambeau.core.operator.publishing import NAMESPACE
 from flambeau.core.tensor.tensor import Tensor
+from flambeau.core.tensor.without_data import known
 from flambeau.ops.nn.embedding_bag import NOTHING, bags_and_maxima, stops_at_last_offset
 
 MODES = ("sum", "mean", "max")
@@ -41,7 +42,8 @@ def embedding_bag(
     starts = offsets[:-1] if include_last_offset else offsets
     dtype, many = starts._layout.dtype, indices._layout.numel
     padding = NOTHING if padding_idx is None else padding_idx % weight._layout.shape[0]
-    if mode == 0 and stops_at_last_offset(weight, per_sample_weights, padding):
+    there = known(indices)  # without data PyTorch's kernels give other sizes
+    if mode == 0 and there and stops_at_last_offset(weight, per_sample_weights, padding):
         bags = starts.new_empty((0,))
     else:
         places = NAMESPACE["arange"](many, dtype=dtype, device=starts._layout.device)
@@ -49,7 +51,9 @@ def embedding_bag(
     sizes = NAMESPACE["zeros_like"](starts if mode else offsets)
     if mode and many:
         sizes = sizes.index_add(0, bags, (indices != padding).to(dtype))
-    return result, bags, sizes, sizes.clone() if rows is None else rows.clamp(min=0).to(dtype)
+    if rows is None:
+        return result, bags, sizes, sizes.clone() if there else starts.new_empty((0,))
+    return result, bags, sizes, rows.clamp(min=0).to(dtype)
 
 
 def _embedding_bag(
