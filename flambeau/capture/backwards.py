@@ -274,7 +274,8 @@ def _called(self: Any, *gradients: Any, **keywords: Any) -> Any:
 
 def starts(results: Sequence[Node], order: Sequence[Node]) -> dict[int, list[Node]]:
     """Which of the nodes of a call's results have a Backward, and the nodes behind them. order: the call's nodes, as they were
-    made. A result behind another one has none: together they are run from one that is behind neither.
+    made. A result behind another one has none: together they are run from one that is behind neither. Nor has one that takes
+    turns with another: all its gradients would arrive at once, and be added up in another order.
     """
     own = {id(node) for node in order}
     reached = {id(root): _behind(root, own) for root in results}
@@ -282,9 +283,25 @@ def starts(results: Sequence[Node], order: Sequence[Node]) -> dict[int, list[Nod
     found = {}
     for root in results:
         behind = [node for node in order if id(node) in reached[id(root)]]
-        if id(root) not in covered and len(behind) >= FEWEST and not any(_keeps_nodes(node) for node in (root, *behind)):
+        if id(root) in covered or len(behind) < FEWEST or any(_keeps_nodes(node) for node in (root, *behind)):
+            continue
+        if not _takes_turns(root, reached[id(root)], order):
             found[id(root)] = behind
     return found
+
+
+def _takes_turns(root: Node, behind: set[int], order: Sequence[Node]) -> bool:
+    """Whether a step of another result leads to where the graph of this one goes on, and runs before a step of this one does."""
+    reached: set[tuple[int, int]] = set()
+    for node in order:
+        ends = {(id(target), index) for target, index in node.edges if target is not None and id(target) not in behind}
+        if node is root:
+            return False
+        if id(node) in behind:
+            reached |= ends
+        elif not reached.isdisjoint(ends):
+            return True
+    return False
 
 
 def _behind(root: Node, own: set[int]) -> set[int]:

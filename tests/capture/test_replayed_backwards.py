@@ -255,6 +255,39 @@ def test_a_view_from_before_the_call() -> None:
         assert _same(first, weight.grad)
 
 
+@pytest.mark.parametrize("turns", [True, False])
+def test_two_results_with_the_same_weights(turns: bool) -> None:
+    """Whose gradients are added up in the order of steps, which is not that of results where their steps take turns."""
+    a, b = (nn.Parameter(torch.randn(4, 4, generator=torch.manual_seed(i))) for i in range(2))
+    steps = (torch.sigmoid, torch.tanh, torch.sin)
+
+    def both(x: Any) -> Any:
+        first = second = x
+        if turns:
+            for step in steps:
+                first, second = step(first @ a), step(second @ b)
+                first, second = step(first @ b), step(second @ a)
+        else:
+            for step in steps:
+                first = step(step(first @ a) @ b)
+            for step in steps:
+                second = step(step(second @ b) @ a)
+        return first, second
+
+    captured = Captured(both)
+    for seed in range(8):
+        made = []
+        for function in (both, captured):
+            x = torch.randn(5, 4, generator=torch.manual_seed(seed)).requires_grad_()
+            first, second = function(x)
+            (second.square().sum() + first.sum() + x.exp().sum()).backward()
+            made.append([x.grad, a.grad, b.grad])
+            a.grad = b.grad = None
+        assert _same(*made), seed
+    assert sum(entry.hits for entries in captured.entries.values() for entry in entries), captured.refusals
+    assert turns or _hits(captured), captured.refusals
+
+
 def test_what_a_pass_lets_go() -> None:
     """After a pass nothing holds what the steps had saved, though the result is there."""
     net = Net()
