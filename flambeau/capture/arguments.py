@@ -127,10 +127,8 @@ class Arguments:
     def _of_plain(self, cls: type, value: Any) -> Any:
         """An object all of which is its dict."""
         self._by_structure(value)
-        own = object.__getattribute__(value, "__dict__")
-        self._by_structure(own)
         try:
-            return self._items(own)
+            return self._attributes(object.__getattribute__(value, "__dict__"))
         except Unknown:
             self.classes[cls] = PINNED
             raise _Again from None
@@ -142,8 +140,15 @@ class Arguments:
         own = getattr(value, "__dict__", None)
         if own is None:
             return parts, items
+        return parts, items, self._attributes(own)
+
+    def _attributes(self, own: dict[str, Any]) -> Any:
+        """An object's dict, which may be that of several, or an argument itself."""
+        known = self.places.get(id(own))
+        if known is not None:
+            return known
         self._by_structure(own)
-        return parts, items, self._items(own)
+        return self._items(own)
 
     def _by_structure(self, value: Any) -> None:
         if len(self.objects) > MOST_PARTS:

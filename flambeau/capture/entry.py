@@ -55,7 +55,7 @@ class Entry:
         tensors = arguments.tensors
         at: dict[int, Any] = {id(x): i for i, x in enumerate(arguments.objects)}  # arguments are found by their number
         self.effects = [(at.get(id(table), table), key, part) for table, key, part in recipe.effects]
-        self.around = frozenset(recorder.environment.keys() - recorder.arguments.keys() if self.effects else ())
+        self.around = frozenset(recorder.environment.keys() - recorder.arguments.keys() if arguments.objects else ())
         self.returned = [(place, at[place]) for place in recipe.returned]
         at = {id(x): i for i, x in enumerate(tensors)}
         self.owners = [at.get(id(x), x) for x in recorder.owners]  # whose gradients are inputs, too

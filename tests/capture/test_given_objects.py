@@ -116,6 +116,37 @@ def test_an_argument_may_come_to_be_in_the_surroundings() -> None:
         assert hits(captured) > 1, captured.refusals
 
 
+def test_an_argument_that_is_in_the_surroundings_is_equal_to_what_is_there() -> None:
+    held, table, other = Layer(), dict[Any, int](), Layer()
+    table[other] = 5
+    for f in (
+        lambda x, layer: x * (2 if layer == held else 3),
+        lambda x, layer: x * (2 if layer in [held] else 3),
+        lambda x, layer: x * table.get(layer, 3),
+    ):
+        captured = Captured(f)
+        for own in (None, None, None, None, None, held, other, None, held):
+            layer = Layer() if own is None else own
+            assert captured(torch.ones(1), layer).item() == f(torch.ones(1), layer).item()
+        assert hits(captured) > 2, captured.refusals
+
+
+def test_objects_that_have_one_dict() -> None:
+    def f(x: Any, a: Any, b: Any) -> Any:
+        a.count = 5
+        b.other = a.count
+        return x * b.count
+
+    captured = Captured(f)
+    for n in range(12):
+        a, b = Layer(), Layer()
+        if n % 2:
+            b.__dict__ = a.__dict__
+        assert captured(torch.ones(1), a, b).item() == (5 if n % 2 else 0), captured.refusals
+        assert (a.count, b.count, b.other, hasattr(a, "other")) == (5, 5 if n % 2 else 0, 5, bool(n % 2))  # type: ignore[attr-defined]
+    assert hits(captured) > 6, captured.refusals
+
+
 def test_an_attribute_that_is_another_one_is_another_call() -> None:
     def f(x: Any, cache: Any) -> Any:
         return x * (cache.layers[-1].count + 1) * len(vars(cache))
