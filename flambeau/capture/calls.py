@@ -59,6 +59,7 @@ from flambeau.optim import update
 __all__ = ["Calls"]
 
 
+MOST_DEPTH = 128  # of functions that are followed, each of which takes several frames of Python's limit
 _SIGNATURES = (inspect.signature, inspect.getfullargspec)
 _GETTERS = (operator.itemgetter, operator.attrgetter)
 _WITHOUT_GRADIENTS = torch.no_grad()(lambda: None).__code__  # and of other modes, as a decorator
@@ -99,6 +100,7 @@ class Calls(Steps):
     def __init__(self, tape: Tape | None = None) -> None:
         super().__init__(tape)
         self.codes: set[CodeType] = set()
+        self._depth = 0  # of functions that are being followed
 
     def unwatched(self) -> _Unwatched:
         """A block in which the net is down, as its functions are known."""
@@ -196,7 +198,14 @@ class Calls(Steps):
         for each in f.__defaults__ or ():
             self.reach(each)
         self.touch(self.reach(f.__kwdefaults__))
-        return self._instance(f, made)(*args, **kwargs)
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            self.refuse("functions call each other too deeply")
+            return f(*args, **kwargs)
+        try:
+            return self._instance(f, made)(*args, **kwargs)
+        finally:
+            self._depth -= 1
 
     def _call_trusted(self, f: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A function of flambeau's own rooms is run as it is: of tensors it makes tensors, by launches that the tape sees."""

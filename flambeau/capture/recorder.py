@@ -67,19 +67,19 @@ class Recorder(Calls):
             self.refuse("a profiler or debugger is on")
             return function(*args, **kwargs)
         self.net = CallWatch(self._net, warnings.warn)
-        collects = gc.isenabled()
-        gc.disable()  # it would run callbacks of objects that have nothing to do with the call
-        self.net.begin()
+        self.collects = gc.isenabled()
+        if self.reason is None:
+            gc.disable()  # it would run callbacks of objects that have nothing to do with the call
+        self.watch()
         try:
             return self.call(function, *args, **kwargs)
         except BaseException:
             self.refuse("it raises an error")  # functions that it made may outlive it, and its record
             raise
         finally:
-            sys.setprofile(None)
+            if self.reason is None:
+                self.end_watch()
             self.net = None
-            if collects:
-                gc.enable()
 
     def _net(self, frame: Any, event: str, argument: Any) -> None:
         if event != "call":

@@ -11,6 +11,7 @@ import copy
 import copyreg
 import enum
 import functools
+import gc
 import inspect
 import operator
 import sys
@@ -45,6 +46,7 @@ class Rules(Operators):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.net: CallWatch | None = None  # which sees every function that begins
+        self.collects = False  # whether garbage is collected once more when the net is down for good
         self.variables: dict[contextvars.ContextVar[Any], Any] = {}  # those that the call sets, with what they were before
 
     def _aside(self, f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -62,8 +64,14 @@ class Rules(Operators):
 
     def refuse(self, reason: str) -> None:
         if self.net is not None and self.reason is None:
-            sys.setprofile(None)
+            self.end_watch()
         super().refuse(reason)
+
+    def end_watch(self) -> None:
+        """There is nothing more to find out: the program finds profile functions and the garbage collector as it left them."""
+        sys.setprofile(None)
+        if self.collects:
+            gc.enable()
 
     # ---- inspect
     def signature(self, f: FunctionType, of: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

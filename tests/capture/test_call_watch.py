@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import warnings
 from typing import Any
 
 import pytest
 
+import flambeau as torch
+from flambeau.capture.entry import Captured
 from flambeau.codegen.runtime.call_watch import CallWatch
 
 
@@ -75,3 +78,50 @@ def test_many_codes_are_known() -> None:
 
     watched(watch, call)
     assert told[1:] == [each.__code__ for each in functions[1::2]]
+
+
+def test_a_recorded_call_has_what_it_sets_of_the_interpreter() -> None:
+    def profile(frame: Any, event: str, argument: Any) -> None: ...
+
+    def sets_profile(x: Any) -> Any:
+        sys.setprofile(profile)
+        return x * 2
+
+    def collects_no_more(x: Any) -> Any:
+        gc.disable()
+        return x * 2
+
+    first, second = Captured(sets_profile), Captured(collects_no_more)
+    for _ in range(4):
+        try:
+            first(torch.ones(1))
+            assert sys.getprofile() is profile
+        finally:
+            sys.setprofile(None)
+    for _ in range(4):
+        try:
+            second(torch.ones(1))
+            assert not gc.isenabled()
+        finally:
+            gc.enable()
+    asks = Captured(lambda x: x * (2 if gc.isenabled() else 3))
+    assert [asks(torch.ones(1)).item() for _ in range(4)] == [2] * 4
+
+
+def product(x: Any, n: int) -> Any:
+    return x if n == 0 else product(x, n - 1) * n
+
+
+def endless(x: Any) -> Any:
+    return endless(x)
+
+
+def test_deep_recursion_is_as_without_a_recording() -> None:
+    captured = Captured(lambda x: product(x, 500).isinf())
+    assert all(captured(torch.ones(1)).item() for _ in range(4))
+    captured = Captured(endless)
+    for _ in range(3):
+        with pytest.raises(RecursionError):
+            captured(torch.ones(1))
+        assert sys.getprofile() is None
+        assert gc.isenabled()

@@ -22,7 +22,6 @@ CALL, C_CALL = 0, 4  # PyTrace_CALL, PyTrace_C_CALL
 PLACES = 1 << 13  # of addresses of known code; a power of two
 SHIFT = 4  # objects lie at multiples of this power of two
 _set_profile = ctypes.pythonapi.PyEval_SetProfile
-_set_profile.argtypes = [ctypes.c_void_p, ctypes.py_object]
 _set_profile.restype = None
 
 
@@ -78,7 +77,8 @@ class CallWatch:
         self._codes: list[CodeType] = []  # whose addresses are in the table
         self._held = told, "call", "c_call", function, None
         self._words = struct.pack("6q", ctypes.addressof(self._table), *map(id, self._held))
-        self._native = _native().functions()["fb_watch_calls"]
+        native = ctypes.c_void_p(_native().functions()["fb_watch_calls"])
+        self._begins = native, ctypes.py_object(self._words)  # as they are given, since a conversion may find no stack left
 
     def know(self, code: CodeType) -> None:
         """Calls of this code aren't told any more."""
@@ -91,4 +91,4 @@ class CallWatch:
 
     def begin(self) -> None:
         """Watch this thread's calls, in the place of any profile function."""
-        _set_profile(self._native, self._words)
+        _set_profile(*self._begins)
